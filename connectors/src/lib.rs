@@ -1,0 +1,12 @@
+//! How to measure Kafka, RabbitMQ, cron and Prometheus: no gRPC, no Kubernetes.
+
+pub mod clock;
+pub mod credentials;
+pub mod cron;
+pub mod egress;
+pub mod kafka;
+pub mod metadata;
+pub mod sampler;
+pub mod tenant;
+pub mod tls;
+pub mod trigger;

@@ -1,0 +1,188 @@
+//! The words of measuring: an endpoint is polled, a query is measured, a sample is what came out.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use crate::{
+    clock::{BootInstant, SharedClock},
+    credentials::CredentialName,
+    egress::Egress,
+    kafka,
+    tenant::TenantId,
+};
+
+/// The cause of an error, for logs only: it may hold what a source sent.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where to measure. One client, one task.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// First, so that no lookup can forget it.
+    pub tenant: TenantId,
+    /// The credential that the client uses, from the tenant's own namespace.
+    pub credentials: Option<CredentialName>,
+    /// The source.
+    pub address: Address,
+}
+
+/// The source of an [`Endpoint`]: the parameters of a trigger that decide how its client connects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A Kafka cluster.
+    Kafka(kafka::Address),
+}
+
+/// What is asked of an endpoint. Thresholds are not in it, so that triggers share polls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Query {
+    /// A consumer group and its topics.
+    Kafka(kafka::Query),
+}
+
+/// One measurement of one query.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// When it was taken: the moment before the first request was sent.
+    pub taken: BootInstant,
+    /// What was measured.
+    pub data: Data,
+    /// Why a part of it is missing. A partial sample may prove activity, never inactivity.
+    pub missing: Option<Arc<SampleError>>,
+}
+
+/// What was measured, by kind of source.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// Offsets per partition.
+    Kafka(kafka::Offsets),
+}
+
+impl Data {
+    /// Carries over what only time can tell (when an offset last moved, where it was first) from the sample before.
+    pub fn follow(&mut self, previous: &Self) {
+        match (self, previous) {
+            (Self::Kafka(offsets), Self::Kafka(before)) => offsets.follow(before),
+        }
+    }
+}
+
+/// What one trigger reads in a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The metric's value: finite, at least 0, at most 2^53.
+    pub value: f64,
+    /// Whether it is over the activation threshold.
+    pub active: bool,
+}
+
+/// Measures a batch of queries of one endpoint; the answers are in the order of the questions.
+///
+/// A sampler connects when it is first asked, not when it is made. The poller gives the batch a deadline by dropping
+/// the future, so an implementation must stay usable after that.
+pub trait Sampler: Send {
+    /// One answer for each query, in the order of the queries.
+    fn sample(&mut self, queries: &[Arc<Query>]) -> impl Future<Output = Vec<Result<Sample, SampleError>>> + Send;
+}
+
+/// What every sampler needs from its surroundings.
+#[derive(Clone)]
+pub struct Environment {
+    /// The time of samples.
+    pub clock: SharedClock,
+    /// Opens every connection.
+    pub egress: Egress,
+    /// The bounds of one sample.
+    pub limits: Limits,
+}
+
+/// The bounds of one sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// TCP connect, by address.
+    pub connect: Duration,
+    /// One request to its reply.
+    pub request: Duration,
+    /// Partitions of one query.
+    pub partitions: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(3), request: Duration::from_secs(5), partitions: 10_000 }
+    }
+}
+
+/// A thing that a tenant named in a trigger. Never a name that a source sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A Kafka topic.
+    Topic(Arc<str>),
+    /// A topic that the group has commits for; its name came from the broker.
+    TopicOfGroup,
+    /// A Kafka consumer group.
+    ConsumerGroup(Arc<str>),
+    /// Partitions of `partitionLimitation` that the topic does not have.
+    Partitions(Arc<str>),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topic(name) => write!(f, "topic {name}"),
+            Self::TopicOfGroup => f.write_str("a topic that the consumer group has commits for"),
+            Self::ConsumerGroup(name) => write!(f, "consumer group {name}"),
+            Self::Partitions(ids) => write!(f, "partitions {ids} of partitionLimitation"),
+        }
+    }
+}
+
+/// Why a query could not be measured. The texts are safe for the tenant; the causes are for logs only.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    /// The tenant must fix the credential: the source refused it. `mechanism` is the trigger's own (`scram_sha512`).
+    #[error("credentials rejected ({mechanism})")]
+    Unauthorized {
+        /// How it authenticated.
+        mechanism: &'static str,
+        /// What the source said.
+        #[source]
+        cause: Option<Cause>,
+    },
+    /// The tenant must fix the credential or the trigger: the two together do not tell how to connect.
+    #[error("{0}")]
+    Misconfigured(crate::metadata::ParameterError),
+    /// The tenant must create the thing or fix its name.
+    #[error("{0} not found")]
+    NotFound(Subject),
+    /// The tenant must allow the credential to read the thing.
+    #[error("not authorised to read {0}")]
+    Forbidden(Subject),
+    /// The tenant must name a consumer group: share groups have no lag.
+    #[error("{0} is a share group, which has no committed offsets")]
+    ShareGroup(Subject),
+    /// The tenant must ask for less: more than a limit allows.
+    #[error("{what} over the limit of {limit}")]
+    OverLimit {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much is allowed.
+        limit: usize,
+    },
+    /// The platform does not allow this destination.
+    #[error("destination not allowed")]
+    Refused,
+    /// The tenant must fix the TLS parameters or the server its certificate.
+    #[error("TLS handshake with the source failed: {0}")]
+    Tls(&'static str, #[source] Option<Cause>),
+    /// Nobody must act yet: the next poll may succeed.
+    #[error("source unreachable")]
+    Unreachable(#[source] Option<Cause>),
+    /// Nobody must act yet: the source is there, but moves a leader or loads a coordinator.
+    #[error("source not ready: {0}")]
+    NotReady(&'static str),
+    /// The source did not answer in time.
+    #[error("source timed out")]
+    TimedOut,
+    /// The source answered with what its protocol does not allow, or with more than a limit allows.
+    #[error("source sent a malformed reply: {0}")]
+    Malformed(&'static str),
+}

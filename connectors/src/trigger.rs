@@ -1,0 +1,95 @@
+//! What a trigger's metadata says: what to measure, and how to judge it.
+
+use crate::{
+    cron, kafka,
+    metadata::{CredentialSource, Metadata, ParameterError, Parameters},
+    sampler::{Address, Data, Query, Reading, SampleError},
+};
+
+/// A parsed trigger, but for what all kinds have in common.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// KEDA's name for the built-in trigger's metric, without `sN-`, in lower-case `[a-z0-9-]`.
+    pub metric_name: String,
+    /// The target of one replica; greater than 0.
+    pub target: f64,
+    /// Where the value comes from.
+    pub source: Source,
+}
+
+/// Where a trigger's value comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A query of an endpoint.
+    Measured {
+        /// Where to measure.
+        address: Address,
+        /// What to ask.
+        query: Query,
+        /// How to judge the answer.
+        threshold: Threshold,
+    },
+    /// The clock.
+    Cron(cron::Window),
+}
+
+/// How a measured trigger is judged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Threshold {
+    /// Lag of a consumer group.
+    Kafka(kafka::Threshold),
+}
+
+impl Threshold {
+    /// What the trigger reads in `data`. A pure function.
+    pub fn reading(&self, data: &Data) -> Result<Reading, SampleError> {
+        match (self, data) {
+            (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.reading(offsets),
+        }
+    }
+}
+
+/// The kinds of trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Lag of a Kafka consumer group.
+    Kafka,
+    /// A window of time.
+    Cron,
+}
+
+/// `triggerType`'s words. `apache-kafka` is KEDA's other Kafka scaler; `kafka` accepts what it does.
+pub const KINDS: &[(&str, Kind)] = &[("kafka", Kind::Kafka), ("cron", Kind::Cron)];
+
+impl Kind {
+    /// The keys that this kind knows, besides those of every trigger.
+    pub const fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Kafka => kafka::KEYS,
+            Self::Cron => cron::KEYS,
+        }
+    }
+
+    /// `triggerType`'s word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kafka => "kafka",
+            Self::Cron => "cron",
+        }
+    }
+}
+
+/// Reads the parameters of one trigger. `with_credential` tells whether it names a credential that is not read yet.
+pub fn parse(kind: Kind, metadata: &Metadata, with_credential: bool) -> Result<Spec, ParameterError> {
+    let credentials = if with_credential { CredentialSource::Later } else { CredentialSource::None };
+    let parameters = Parameters::new(metadata, credentials);
+    match kind {
+        Kind::Kafka => kafka::parse(metadata, parameters),
+        Kind::Cron => cron::parse(parameters),
+    }
+}
+
+/// A metric name of lower-case `[a-z0-9-]` made from KEDA's name; every other character becomes `-`.
+pub fn metric_name(keda: &str) -> String {
+    keda.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+}

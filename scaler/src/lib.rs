@@ -1,0 +1,5 @@
+//! When to measure, what to answer: everything of Tidegate that is not a connector.
+
+pub mod answer;
+pub mod credentials;
+pub mod scaler;

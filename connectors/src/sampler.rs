@@ -8,6 +8,7 @@ use crate::{
     egress::Egress,
     kafka,
     tenant::TenantId,
+    trigger::Kind,
 };
 
 /// The cause of an error, for logs only: it may hold what a source sent.
@@ -56,6 +57,15 @@ pub enum Data {
     Kafka(kafka::Offsets),
 }
 
+impl Address {
+    /// The kind of source.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Kafka(_) => Kind::Kafka,
+        }
+    }
+}
+
 impl Data {
     /// Carries over what only time can tell (when an offset last moved, where it was first) from the sample before.
     pub fn follow(&mut self, previous: &Self) {
@@ -78,7 +88,7 @@ pub struct Reading {
 ///
 /// A sampler connects when it is first asked, not when it is made. The poller gives the batch a deadline by dropping
 /// the future, so an implementation must stay usable after that.
-pub trait Sampler: Send {
+pub trait Sampler: Send + Sync {
     /// One answer for each query, in the order of the queries.
     fn sample(&mut self, queries: &[Arc<Query>]) -> impl Future<Output = Vec<Result<Sample, SampleError>>> + Send;
 }
@@ -147,6 +157,9 @@ pub enum SampleError {
         #[source]
         cause: Option<Cause>,
     },
+    /// The tenant must create the credential, or make it readable: the text is the provider's.
+    #[error("{0}")]
+    Credential(String),
     /// The tenant must fix the credential or the trigger: the two together do not tell how to connect.
     #[error("{0}")]
     Misconfigured(crate::metadata::ParameterError),
@@ -185,4 +198,45 @@ pub enum SampleError {
     /// The source answered with what its protocol does not allow, or with more than a limit allows.
     #[error("source sent a malformed reply: {0}")]
     Malformed(&'static str),
+}
+
+impl SampleError {
+    /// Whether it concerns the whole endpoint, so that asking for something else would not help either.
+    pub fn is_of_endpoint(&self) -> bool {
+        match self {
+            Self::Unauthorized { .. }
+            | Self::Credential(_)
+            | Self::Misconfigured(_)
+            | Self::Refused
+            | Self::Tls(..)
+            | Self::Unreachable(_)
+            | Self::TimedOut => true,
+            Self::NotFound(_)
+            | Self::Forbidden(_)
+            | Self::ShareGroup(_)
+            | Self::OverLimit { .. }
+            | Self::NotReady(_)
+            | Self::Malformed(_) => false,
+        }
+    }
+
+    /// The same error without its cause, which cannot be copied.
+    #[must_use]
+    pub fn without_cause(&self) -> Self {
+        match self {
+            Self::Unauthorized { mechanism, .. } => Self::Unauthorized { mechanism, cause: None },
+            Self::Credential(text) => Self::Credential(text.clone()),
+            Self::Misconfigured(error) => Self::Misconfigured(error.clone()),
+            Self::NotFound(subject) => Self::NotFound(subject.clone()),
+            Self::Forbidden(subject) => Self::Forbidden(subject.clone()),
+            Self::ShareGroup(subject) => Self::ShareGroup(subject.clone()),
+            Self::OverLimit { what, limit } => Self::OverLimit { what, limit: *limit },
+            Self::Refused => Self::Refused,
+            Self::Tls(reason, _) => Self::Tls(reason, None),
+            Self::Unreachable(_) => Self::Unreachable(None),
+            Self::NotReady(reason) => Self::NotReady(reason),
+            Self::TimedOut => Self::TimedOut,
+            Self::Malformed(reason) => Self::Malformed(reason),
+        }
+    }
 }

@@ -50,7 +50,7 @@ impl Threshold {
 }
 
 /// The kinds of trigger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Lag of a Kafka consumer group.
     Kafka,

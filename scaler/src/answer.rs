@@ -42,9 +42,6 @@ pub enum Refusal {
     /// The trigger publishes no metric of that name.
     #[error("this trigger publishes the metric {0} and no other")]
     MetricName(String),
-    /// The credential is not there, or not readable.
-    #[error("{0}")]
-    Credential(crate::credentials::CredentialError),
     /// The source could not be measured, and what was known is too old.
     #[error("{error}{}", last_sample(*.age))]
     Source {

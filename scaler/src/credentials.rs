@@ -4,6 +4,7 @@ mod directory;
 
 use std::{fmt, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use tidegate_connectors::{
     credentials::{CredentialName, Credentials},
     tenant::TenantId,
@@ -30,11 +31,14 @@ pub enum CredentialError {
     NoProvider(CredentialName),
 }
 
+/// The content of a credential, or why there is none.
+pub type Content = Result<Arc<Credentials>, CredentialError>;
+
 /// Reads credentials.
 pub trait Provider: Send + Sync + fmt::Debug + 'static {
     /// The current content of `name`. Answers from memory where it can: a poller asks before every poll. The same
     /// content is the same `Arc`, so that a caller sees a change by pointer.
-    fn get(&self, tenant: &TenantId, name: &CredentialName) -> Result<Arc<Credentials>, CredentialError>;
+    fn get<'a>(&'a self, tenant: &'a TenantId, name: &'a CredentialName) -> BoxFuture<'a, Content>;
 }
 
 /// No credentials at all.
@@ -42,7 +46,7 @@ pub trait Provider: Send + Sync + fmt::Debug + 'static {
 pub struct NoCredentials;
 
 impl Provider for NoCredentials {
-    fn get(&self, _tenant: &TenantId, name: &CredentialName) -> Result<Arc<Credentials>, CredentialError> {
-        Err(CredentialError::NoProvider(name.clone()))
+    fn get<'a>(&'a self, _tenant: &'a TenantId, name: &'a CredentialName) -> BoxFuture<'a, Content> {
+        Box::pin(async { Err(CredentialError::NoProvider(name.clone())) })
     }
 }

@@ -1,0 +1,50 @@
+//! From an endpoint to its sampler: the one place that knows every kind of client.
+
+use std::sync::Arc;
+
+use tidegate_connectors::{
+    credentials::Credentials,
+    kafka::KafkaSampler,
+    sampler::{Address, Endpoint, Environment, Query, Sample, SampleError, Sampler},
+};
+
+/// Makes the samplers of endpoints.
+pub trait Connect: Send + Sync + 'static {
+    /// What it makes.
+    type Sampler: Sampler;
+
+    /// A sampler that connects when it is first asked.
+    fn connect(&self, endpoint: &Endpoint, credentials: Option<&Credentials>) -> Result<Self::Sampler, SampleError>;
+}
+
+/// Makes the real clients.
+pub struct Connectors {
+    /// What they all need.
+    pub environment: Environment,
+}
+
+/// A client of any kind.
+pub enum Client {
+    /// Of a Kafka cluster.
+    Kafka(KafkaSampler),
+}
+
+impl Connect for Connectors {
+    type Sampler = Client;
+
+    fn connect(&self, endpoint: &Endpoint, credentials: Option<&Credentials>) -> Result<Client, SampleError> {
+        match &endpoint.address {
+            Address::Kafka(address) => {
+                KafkaSampler::new(&endpoint.tenant, address, credentials, &self.environment).map(Client::Kafka)
+            }
+        }
+    }
+}
+
+impl Sampler for Client {
+    async fn sample(&mut self, queries: &[Arc<Query>]) -> Vec<Result<Sample, SampleError>> {
+        match self {
+            Self::Kafka(client) => client.sample(queries).await,
+        }
+    }
+}

@@ -6,6 +6,8 @@
 //! - A failure never changes what is known; only age makes it unusable: active is held, inactive is an error.
 
 mod judgement;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -1,20 +1,27 @@
 //! Kafka triggers: the lag of a consumer group.
+//!
+//! What is asked of a cluster is a [`Query`]; what comes out are [`Offsets`], plain data; what they mean for a trigger
+//! is its [`Threshold`]'s to say. Nothing but the sampler does I/O.
 
+mod lag;
+mod offsets;
 pub mod settings;
+mod threshold;
+mod trigger;
 
 use std::sync::Arc;
 
 use crate::{
-    clock::BootInstant,
     credentials::Credentials,
-    metadata::{Connection, Metadata, ParameterError, Parameters},
-    sampler::{Environment, Query as AnyQuery, Reading, Sample, SampleError, Sampler},
+    metadata::Connection,
+    sampler::{Environment, Query as AnyQuery, Sample, SampleError, Sampler},
     tenant::TenantId,
-    trigger::Spec,
 };
 
-/// The keys of a Kafka trigger.
-pub const KEYS: &[&str] = &[];
+pub use lag::{OffsetResetPolicy, PartitionLag, Rules};
+pub use offsets::{History, Offsets, PartitionOffsets};
+pub use threshold::{Cap, Threshold};
+pub use trigger::{CONNECTION_KEYS, KEYS, parse};
 
 /// The parameters that decide how a client connects.
 pub type Address = Connection;
@@ -24,7 +31,7 @@ pub type Address = Connection;
 pub struct Query {
     /// The consumer group.
     pub group: Arc<str>,
-    /// The topics; none means every topic that the group has commits for.
+    /// The topics, sorted, each once; none means every topic that the group has commits for.
     pub topics: Vec<Arc<str>>,
     /// Which end of the log counts.
     pub isolation: IsolationLevel,
@@ -38,64 +45,6 @@ pub enum IsolationLevel {
     ReadUncommitted,
     /// The last stable offset.
     ReadCommitted,
-}
-
-/// The offsets of a group on the partitions of its topics.
-#[derive(Clone, Debug, Default)]
-pub struct Offsets {
-    /// One for each partition that could be read, in the order of topic and partition.
-    pub partitions: Vec<PartitionOffsets>,
-}
-
-/// What is known of one partition.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PartitionOffsets {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The partition's number.
-    pub partition: i32,
-    /// The offset that the group committed.
-    pub committed: Option<i64>,
-    /// Log start offset.
-    pub log_start: i64,
-    /// Log end offset: the high watermark or the last stable offset, by isolation level.
-    pub log_end: i64,
-    /// What only time can tell.
-    pub history: History,
-}
-
-/// What only a sequence of samples can tell of a partition.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct History {
-    /// Log end when this scaler first looked, or the last offset that the group had committed before its commits expired.
-    pub first_end: i64,
-    /// When `committed` last moved, as far as this scaler saw.
-    pub commit_moved: BootInstant,
-    /// When `log_end` last moved, as far as this scaler saw.
-    pub end_moved: BootInstant,
-}
-
-impl Offsets {
-    /// Carries the histories over from the sample before.
-    pub fn follow(&mut self, _before: &Self) {
-        unimplemented!()
-    }
-}
-
-/// How the lag of a group is judged.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Threshold {}
-
-impl Threshold {
-    /// The value and the activity that `offsets` mean.
-    pub fn reading(&self, _offsets: &Offsets) -> Result<Reading, SampleError> {
-        unimplemented!()
-    }
-}
-
-/// Reads the parameters of a Kafka trigger.
-pub fn parse(_metadata: &Metadata, _parameters: Parameters<'_>) -> Result<Spec, ParameterError> {
-    unimplemented!()
 }
 
 /// The client of one Kafka cluster.

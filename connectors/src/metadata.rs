@@ -187,6 +187,20 @@ impl<'a> Parameters<'a> {
         })
     }
 
+    /// The value of `key`, which names an endpoint: a credential that names one is sent to no other, so metadata must
+    /// not name another.
+    pub fn endpoint(&self, key: &'static str) -> Result<Option<&'a str>, ParameterError> {
+        let text = self.text(key);
+        match self.credentials {
+            CredentialSource::Given(credentials)
+                if credentials.get(key).is_some_and(|bound| Some(bound.expose_secret()) != text) =>
+            {
+                Err(ParameterError::new(key, "differs from the one that the credential names"))
+            }
+            _ => Ok(text),
+        }
+    }
+
     /// The value of `key`, or an error that says it is missing.
     pub fn required(&self, key: &'static str) -> Result<&'a str, ParameterError> {
         self.text(key).ok_or_else(|| ParameterError::new(key, "missing required parameter"))

@@ -3,7 +3,7 @@
 use crate::{
     cron, kafka,
     metadata::{CredentialSource, Metadata, ParameterError, Parameters},
-    sampler::{Address, Data, Query, Reading, SampleError},
+    sampler::{Address, Data, Query, Reading, Sample, SampleError},
 };
 
 /// A parsed trigger, but for what all kinds have in common.
@@ -41,10 +41,10 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// What the trigger reads in `data`. A pure function.
-    pub fn reading(&self, data: &Data) -> Result<Reading, SampleError> {
-        match (self, data) {
-            (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.reading(offsets),
+    /// What the trigger reads in `sample`. A pure function.
+    pub fn reading(&self, sample: &Sample) -> Result<Reading, SampleError> {
+        match (self, &sample.data) {
+            (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.reading(offsets, sample.taken),
         }
     }
 }

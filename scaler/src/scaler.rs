@@ -4,6 +4,11 @@
 //! - A call does no I/O; the first call of a new trigger waits for its first sample, at most 2.5 s.
 //! - Reads change nothing but when a trigger was last asked for.
 
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use tidegate_connectors::sampler::{Query, Sample, SampleError};
+use tidegate_connectors::{
+    clock::BootInstant,
+    sampler::{Query, Sample, SampleError},
+};
 use tokio::time::Instant;
 
 use super::Watched;
@@ -58,6 +61,8 @@ impl Slot {
                 watched.observe(polled, Outcome::Failed(failure.clone()), now);
             }
         }
+        let confirms = watched.polled().and_then(|polled| watched.judgement.borrow().confirms_at(&polled.rules));
+        state.confirm(confirms, now);
         state.watchers.push(watched);
         state.hasten();
     }
@@ -99,9 +104,7 @@ impl Slot {
         }
         state.polled = Some(polled);
         state.due = next_on_grid(phase, state.interval());
-        if let Some(at) = confirms {
-            state.due = state.due.min(Instant::now() + at.since(now.boot));
-        }
+        state.confirm(confirms, now);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -131,6 +134,13 @@ impl State {
         wanted.min().unwrap_or(Duration::from_secs(60))
     }
 
+    /// Brings the due time forward to the sample that confirms an earlier one.
+    fn confirm(&mut self, at: Option<BootInstant>, now: Now) {
+        if let Some(at) = at {
+            self.due = self.due.min(Instant::now() + at.since(now.boot));
+        }
+    }
+
     /// Brings the due time forward if a trigger wants it sooner.
     fn hasten(&mut self) {
         if let Some(polled) = self.polled {
@@ -141,7 +151,7 @@ impl State {
 
 fn outcome(polled: &Polled, sample: &Sample) -> Outcome {
     let taken = sample.taken;
-    match (polled.threshold.reading(&sample.data), &sample.missing) {
+    match (polled.threshold.reading(sample), &sample.missing) {
         (Ok(reading), None) => Outcome::Complete { reading, taken },
         (Ok(reading), Some(missing)) => Outcome::Partial { reading, taken, missing: missing.clone() },
         (Err(error), _) => Outcome::Failed(Arc::new(error)),

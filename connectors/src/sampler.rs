@@ -64,6 +64,13 @@ impl Address {
             Self::Kafka(_) => Kind::Kafka,
         }
     }
+
+    /// Where it is, for people: hosts and ports, without user names and secrets.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Kafka(address) => address.metadata().get("bootstrapServers").unwrap_or("by credential").to_owned(),
+        }
+    }
 }
 
 impl Data {

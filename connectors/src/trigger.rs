@@ -1,5 +1,9 @@
 //! What a trigger's metadata says: what to measure, and how to judge it.
 
+use std::time::SystemTime;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
 use crate::{
     cron, kafka,
     metadata::{CredentialSource, Metadata, ParameterError, Parameters},
@@ -92,4 +96,23 @@ pub fn parse(kind: Kind, metadata: &Metadata, with_credential: bool) -> Result<S
 /// A metric name of lower-case `[a-z0-9-]` made from KEDA's name; every other character becomes `-`.
 pub fn metric_name(keda: &str) -> String {
     keda.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
+}
+
+/// One line of what a trigger was measured to be, for people: names and values in the order to show them.
+pub type Detail = Vec<(&'static str, serde_json::Value)>;
+
+impl Threshold {
+    /// What `sample` holds, partition by partition or queue by queue.
+    pub fn detail(&self, sample: &Sample) -> Vec<Detail> {
+        match (self, &sample.data) {
+            (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.detail(offsets, sample.taken),
+        }
+    }
+}
+
+/// What a window is at `now`, for people.
+pub fn window_detail(window: &cron::Window, now: SystemTime) -> Detail {
+    let time = |at: SystemTime| DateTime::<Utc>::from(at).to_rfc3339_opts(SecondsFormat::Secs, true);
+    let state = window.at(now);
+    vec![("open", state.open.into()), ("now", time(now).into()), ("changes", state.changes.map(time).into())]
 }

@@ -11,6 +11,7 @@ use super::{Offsets, PartitionLag, PartitionOffsets, Rules};
 use crate::{
     clock::BootInstant,
     sampler::{Reading, SampleError, Subject},
+    trigger::Detail,
 };
 
 /// The greatest value: every integer up to it is exact as `f64`.
@@ -76,6 +77,23 @@ impl Threshold {
     ) -> impl Iterator<Item = (&'a PartitionOffsets, PartitionLag)> {
         let counted = offsets.partitions.iter().filter(|offsets| self.counts(offsets.partition));
         counted.map(move |offsets| (offsets, self.rules.lag(offsets, taken)))
+    }
+
+    /// The partitions that count, one line each.
+    pub fn detail(&self, offsets: &Offsets, taken: BootInstant) -> Vec<Detail> {
+        let line = |(partition, lag): (&PartitionOffsets, PartitionLag)| {
+            let mut line: Detail = vec![
+                ("topic", partition.topic.as_ref().into()),
+                ("partition", partition.partition.into()),
+                ("committed", partition.committed.into()),
+                ("logStart", partition.log_start.into()),
+                ("logEnd", partition.log_end.into()),
+                ("lag", lag.records.into()),
+            ];
+            line.extend(lag.note.map(|note| ("note", note.into())));
+            line
+        };
+        self.lags(offsets, taken).map(line).collect()
     }
 
     fn counts(&self, partition: i32) -> bool {

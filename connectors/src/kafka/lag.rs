@@ -91,3 +91,6 @@ impl Rules {
 fn distance(from: i64, to: i64) -> u64 {
     if to > from { to.abs_diff(from) } else { 0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,7 +115,7 @@ impl PartitionOffsets {
             self.history.first_end = self.log_start.min(self.log_end);
             return;
         }
-        let expired = before.valid_commit().filter(|_| self.committed.is_none());
+        let expired = before.committed.filter(|last| self.committed.is_none() && (0..=before.log_end).contains(last));
         // An end that went back was truncated: what is appended from there on is new.
         self.history.first_end = expired.unwrap_or(before.history.first_end).min(self.log_end);
         if self.committed == before.committed && !before.caught_up() {
@@ -140,3 +140,6 @@ impl PartitionOffsets {
         self.log_start >= self.log_end || self.committed == Some(self.log_end)
     }
 }
+
+#[cfg(test)]
+mod tests;

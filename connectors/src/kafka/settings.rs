@@ -70,7 +70,6 @@ enum Mechanism {
     ScramSha256,
     ScramSha512,
     OAuthBearer,
-    Refused,
 }
 
 const MECHANISMS: &[(&str, Mechanism)] = &[
@@ -79,10 +78,10 @@ const MECHANISMS: &[(&str, Mechanism)] = &[
     ("scram_sha256", Mechanism::ScramSha256),
     ("scram_sha512", Mechanism::ScramSha512),
     ("oauthbearer", Mechanism::OAuthBearer),
-    ("gssapi", Mechanism::Refused),
-    ("aws_msk_iam", Mechanism::Refused),
 ];
 
+/// Mechanisms of KEDA's that this client does not have.
+const REFUSED: &[&str] = &["gssapi", "aws_msk_iam"];
 const NOT_SUPPORTED: &str =
     "gssapi and aws_msk_iam are not supported yet; use scram_sha512, scram_sha256, plaintext or oauthbearer";
 
@@ -152,6 +151,9 @@ fn tls(parameters: Parameters<'_>) -> Result<Option<TlsSettings>, ParameterError
 
 /// `None` if a part of it is still to be read.
 fn sasl(parameters: Parameters<'_>) -> Result<Option<Sasl>, ParameterError> {
+    if parameters.text("sasl").is_some_and(|mechanism| REFUSED.contains(&mechanism)) {
+        return Err(ParameterError::new("sasl", NOT_SUPPORTED));
+    }
     let bearer = parameters.choice("saslTokenProvider", &[("bearer", true), ("aws_msk_iam", false)], true)?;
     Ok(match parameters.choice("sasl", MECHANISMS, Mechanism::None)? {
         Mechanism::None => Some(Sasl::None),
@@ -162,7 +164,6 @@ fn sasl(parameters: Parameters<'_>) -> Result<Option<Sasl>, ParameterError> {
         Mechanism::OAuthBearer => {
             return Err(ParameterError::new("saslTokenProvider", "aws_msk_iam is not supported yet; use bearer"));
         }
-        Mechanism::Refused => return Err(ParameterError::new("sasl", NOT_SUPPORTED)),
     })
 }
 

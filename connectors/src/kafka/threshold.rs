@@ -150,3 +150,6 @@ fn as_ranges(ids: &[i32]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

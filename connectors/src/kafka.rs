@@ -5,6 +5,7 @@
 
 mod lag;
 mod offsets;
+pub mod sasl;
 pub mod settings;
 mod threshold;
 mod trigger;

@@ -6,6 +6,7 @@ pub mod cron;
 pub mod egress;
 pub mod kafka;
 pub mod metadata;
+pub mod oauth;
 pub mod sampler;
 pub mod tenant;
 pub mod tls;

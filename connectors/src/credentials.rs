@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::{ExposeSecret, SecretString, zeroize::Zeroize};
 
 /// The name of a credential in the trigger's own namespace: a DNS-1123 label, checked where it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +47,11 @@ impl Credentials {
         let values = values
             .into_iter()
             .filter(|(_, value)| !value.trim().is_empty())
-            .map(|(key, value)| (key.into_boxed_str(), SecretString::from(value.trim())))
+            .map(|(key, mut value)| {
+                let secret = SecretString::from(value.trim());
+                value.zeroize();
+                (key.into_boxed_str(), secret)
+            })
             .collect();
         Self { values }
     }

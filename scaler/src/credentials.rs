@@ -10,7 +10,7 @@ use tidegate_connectors::{
     tenant::TenantId,
 };
 
-pub use directory::Directory;
+pub use directory::{Directory, Layout};
 
 /// Why a credential could not be read. The texts are safe for the tenant: they name the credential, no path, no content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,4 +2,8 @@
 
 pub mod answer;
 pub mod credentials;
+pub mod http;
+pub mod metrics;
 pub mod scaler;
+pub mod server;
+pub mod service;

@@ -31,6 +31,8 @@ pub struct Verdict {
     pub active: bool,
     /// The metric's value: finite, at least 0, at most 2^53.
     pub value: f64,
+    /// How old the newest complete sample is; `None` where nothing is measured, as for cron.
+    pub age: Option<Duration>,
 }
 
 /// Why there is no verdict. The texts are safe for the tenant.

@@ -3,10 +3,15 @@
 pub mod activations;
 pub mod answer;
 mod backoff;
+pub mod check;
 pub mod connect;
 pub mod credentials;
+pub mod http;
+pub mod metrics;
 mod registry;
 pub mod scaler;
+pub mod server;
+pub mod service;
 mod store;
 pub mod tenants;
 pub mod time;

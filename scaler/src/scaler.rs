@@ -104,7 +104,7 @@ impl<C: Connect> Scaler<C> {
                 let active = window.at(self.time.now().wall).open;
                 #[expect(clippy::cast_precision_loss, reason = "at most 2^31, checked where it is parsed")]
                 let value = if active { window.desired_replicas() as f64 } else { 0.0 };
-                return Ok(Verdict { active, value });
+                return Ok(Verdict { active, value, age: None });
             }
         };
         if watched.judgement.borrow().is_pending() {
@@ -196,8 +196,8 @@ impl<C: Connect> Scaler<C> {
 pub struct Counts {
     /// Triggers that are asked for, by kind.
     pub triggers: BTreeMap<Kind, usize>,
-    /// Endpoints that are polled.
-    pub endpoints: usize,
+    /// Endpoints that are polled, by kind.
+    pub endpoints: BTreeMap<Kind, usize>,
     /// Open push streams.
     pub streams: usize,
 }

@@ -10,7 +10,7 @@ mod slot;
 mod watched;
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -141,9 +141,12 @@ impl<C: Connect> Store<C> {
         }
     }
 
-    /// The number of endpoints.
-    pub fn endpoints(&self) -> usize {
-        self.inner.lock().expect("nothing panics under this lock").endpoints.len()
+    /// The number of endpoints, by kind.
+    pub fn endpoints(&self) -> BTreeMap<Kind, usize> {
+        let inner = self.inner.lock().expect("nothing panics under this lock");
+        let mut counts = BTreeMap::new();
+        inner.endpoints.keys().for_each(|endpoint| *counts.entry(endpoint.address.kind()).or_default() += 1);
+        counts
     }
 
     /// Ends every poller, and waits until they have ended.

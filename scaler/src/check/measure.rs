@@ -25,6 +25,7 @@ use crate::{
     answer::Refusal,
     connect::{Client, Connect, Connectors},
     credentials::Provider,
+    metrics::code_name,
     service,
     trigger::{PollBounds, Polled, Source, Trigger},
 };
@@ -34,8 +35,7 @@ const DEADLINE: Duration = Duration::from_secs(8);
 
 /// Measures every trigger of `objects`.
 pub async fn measure(objects: Vec<Object>, credentials: &Arc<dyn Provider>) -> Vec<Report> {
-    let environment =
-        Environment { clock: Arc::new(SystemClock), egress: Egress::open(), limits: Limits::default() };
+    let environment = Environment { clock: Arc::new(SystemClock), egress: Egress::open(), limits: Limits::default() };
     let mut session =
         Session { credentials: credentials.clone(), connectors: Connectors { environment }, clients: HashMap::new() };
     let mut reports = Vec::new();
@@ -162,7 +162,7 @@ fn source(error: Arc<SampleError>) -> Refusal {
 }
 
 fn problem(refusal: &Refusal) -> Problem {
-    Problem { code: service::code_name(refusal), message: refusal.to_string() }
+    Problem { code: code_name(service::code(refusal)), message: refusal.to_string() }
 }
 
 /// What the HPA would ask for with `metricType: AverageValue`, within the object's bounds; the replicas of a sleeping

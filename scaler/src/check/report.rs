@@ -6,8 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Problem, Report};
 
-const HEADER: [&str; 9] =
-    ["OBJECT", "TRIGGER", "TYPE", "SOURCE", "METRIC", "VALUE", "TARGET", "ACTIVE", "REPLICAS"];
+const HEADER: [&str; 9] = ["OBJECT", "TRIGGER", "TYPE", "SOURCE", "METRIC", "VALUE", "TARGET", "ACTIVE", "REPLICAS"];
 
 /// One row a trigger, its detail below it.
 pub fn table(reports: &[Report], out: &mut (dyn Write + Send)) -> io::Result<()> {

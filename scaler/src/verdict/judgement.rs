@@ -145,10 +145,10 @@ impl Judgement {
                 if held && now.boot.since(taken) > rules.hold {
                     return Err(self.refusal(now));
                 }
-                Ok(Verdict { active: true, value })
+                Ok(Verdict { active: true, value, age: self.age(now) })
             }
             Standing::Inactive { value, taken } if now.fresh(taken, rules.fresh()) => {
-                Ok(Verdict { active: false, value })
+                Ok(Verdict { active: false, value, age: self.age(now) })
             }
             Standing::Inactive { .. } | Standing::Unknown => Err(self.refusal(now)),
         }

@@ -77,7 +77,7 @@ impl Metadata {
         let Some(unknown) = self.values.keys().find(|key| !names().any(|name| name == key.as_ref())) else {
             return Ok(());
         };
-        let shown: String = unknown.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+        let shown: String = unknown.chars().filter(char::is_ascii_graphic).take(64).collect();
         let nearest = names()
             .map(|name| (strsim::damerau_levenshtein(&shown.to_lowercase(), &name.to_lowercase()), name))
             .min()

@@ -6,6 +6,8 @@ mod backoff;
 pub mod check;
 pub mod connect;
 pub mod credentials;
+#[cfg(feature = "demo")]
+pub mod demo;
 pub mod http;
 pub mod metrics;
 mod registry;

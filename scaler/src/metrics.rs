@@ -4,7 +4,7 @@
 //! - Every series exists from the start, so that a call or a poll looks up no label and allocates nothing.
 //! - Nothing is global: two servers in one process do not share a metric.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
@@ -13,6 +13,8 @@ use tidegate_connectors::{
     trigger::{KINDS, Kind},
 };
 use tonic::Code;
+
+use crate::store::OnPoll;
 
 const BUILD_INFO: &str = "tidegate_build_info";
 const CALLS: &str = "tidegate_calls_total";
@@ -167,6 +169,12 @@ impl Metrics {
             metrics.polls[OUTCOMES.iter().position(|row| row.0 == outcome).unwrap_or_default()].increment(1);
             metrics.poll_duration.record(duration);
         }
+    }
+
+    /// What a store tells of its batches, counted here.
+    pub fn on_poll(self: &Arc<Self>) -> OnPoll {
+        let metrics = Arc::clone(self);
+        Arc::new(move |kind, results, took| metrics.poll(kind, Outcome::of(results), took))
     }
 
     /// An answer was given from a sample of this age.

@@ -49,7 +49,7 @@ struct Endpointed {
 struct Running {
     shared: Arc<Endpointed>,
     tenant: Arc<Tenant>,
-    poller: AbortHandle,
+    task: AbortHandle,
 }
 
 /// Everything that is measured.
@@ -95,8 +95,8 @@ impl<C: Connect> Store<C> {
                     slots: Mutex::default(),
                     changed: Notify::new(),
                 });
-                let poller = pollers.spawn(self.poller(shared.clone(), tenant.clone()).run());
-                vacant.insert(Running { shared, tenant: tenant.clone(), poller })
+                let task = pollers.spawn(self.new_poller(shared.clone(), tenant.clone()).run());
+                vacant.insert(Running { shared, tenant: tenant.clone(), task })
             }
         };
         let mut slots = running.shared.slots.lock().expect("nothing panics under this lock");
@@ -122,11 +122,11 @@ impl<C: Connect> Store<C> {
     pub fn detach(&self, watched: &Watched) {
         let Source::Polled(polled) = &watched.trigger.source else { return };
         let mut inner = self.inner.lock().expect("nothing panics under this lock");
-        if inner.endpoints.get(&polled.endpoint).is_some_and(|running| running.leave(polled, watched)) {
-            if let Some(running) = inner.endpoints.remove(&polled.endpoint) {
-                running.poller.abort();
-                running.tenant.remove_endpoint();
-            }
+        if inner.endpoints.get(&polled.endpoint).is_some_and(|running| running.leave(polled, watched))
+            && let Some(running) = inner.endpoints.remove(&polled.endpoint)
+        {
+            running.task.abort();
+            running.tenant.remove_endpoint();
         }
     }
 
@@ -135,9 +135,9 @@ impl<C: Connect> Store<C> {
         let mut inner = self.inner.lock().expect("nothing panics under this lock");
         let Inner { endpoints, pollers } = &mut *inner;
         while pollers.try_join_next().is_some() {}
-        for running in endpoints.values_mut().filter(|running| running.poller.is_finished()) {
+        for running in endpoints.values_mut().filter(|running| running.task.is_finished()) {
             tracing::error!(tenant = %running.shared.endpoint.tenant, "a poller ended by itself and is started again");
-            running.poller = pollers.spawn(self.poller(running.shared.clone(), running.tenant.clone()).run());
+            running.task = pollers.spawn(self.new_poller(running.shared.clone(), running.tenant.clone()).run());
         }
     }
 
@@ -159,7 +159,7 @@ impl<C: Connect> Store<C> {
         pollers.shutdown().await;
     }
 
-    fn poller(&self, shared: Arc<Endpointed>, tenant: Arc<Tenant>) -> Poller<C> {
+    fn new_poller(&self, shared: Arc<Endpointed>, tenant: Arc<Tenant>) -> Poller<C> {
         Poller::new(shared, tenant, self)
     }
 }

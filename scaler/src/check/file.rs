@@ -99,9 +99,12 @@ fn object(document: Document, file: &str, namespace: &str) -> Result<Object, Str
 impl Trigger {
     /// The metadata as KEDA would send it: `nameFromEnv` names a variable of the container, here one of this process.
     pub fn resolved(&self) -> BTreeMap<String, String> {
-        let resolve = |(key, value): (&String, &String)| match key.ends_with("FromEnv") {
-            true => env::var(value).ok().map(|value| (key.clone(), value)),
-            false => Some((key.clone(), value.clone())),
+        let resolve = |(key, value): (&String, &String)| {
+            if key.ends_with("FromEnv") {
+                env::var(value).ok().map(|value| (key.clone(), value))
+            } else {
+                Some((key.clone(), value.clone()))
+            }
         };
         self.metadata.iter().filter_map(resolve).collect()
     }

@@ -43,7 +43,7 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 const SEND_BUFFER: usize = 32 * 1024;
 const HEADERS: u32 = 8 * 1024;
 
-/// Streams that we reset because of what the client sent, before the connection is closed (CVE-2025-8671, MadeYouReset).
+/// Streams that we reset because of what the client sent, before the connection is closed (CVE-2025-8671, `MadeYouReset`).
 const LOCAL_RESETS: usize = 256;
 
 /// Bytes and number of the headers of an HTTP/1 request.

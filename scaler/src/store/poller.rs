@@ -163,12 +163,13 @@ impl<C: Connect> Poller<C> {
                 return Err(error);
             }
         };
-        match self.session.take().filter(|session| same(session.credentials.as_ref(), credentials.as_ref())) {
-            Some(session) => Ok(self.session.insert(session)),
-            None => {
-                let sampler = self.connect.connect(&self.shared.endpoint, credentials.as_deref())?;
-                Ok(self.session.insert(Session { sampler, credentials }))
-            }
+        if let Some(session) =
+            self.session.take().filter(|session| same(session.credentials.as_ref(), credentials.as_ref()))
+        {
+            Ok(self.session.insert(session))
+        } else {
+            let sampler = self.connect.connect(&self.shared.endpoint, credentials.as_deref())?;
+            Ok(self.session.insert(Session { sampler, credentials }))
         }
     }
 

@@ -70,7 +70,7 @@ impl Slot {
     /// Stops judging `watched`; whether nobody is left.
     pub(super) fn leave(&self, watched: &Watched) -> bool {
         let mut state = self.lock();
-        state.watchers.retain(|other| !std::ptr::eq(&**other, watched));
+        state.watchers.retain(|other| !std::ptr::eq(&raw const **other, watched));
         state.watchers.is_empty()
     }
 

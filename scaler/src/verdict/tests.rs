@@ -234,11 +234,10 @@ proptest! {
             }
         }
         // A partial sample after a complete, active one never lowers the value.
-        if let [.., (Poll::Complete(a), _), (Poll::Partial(_), _)] = seen[..] {
-            if a > activation {
+        if let [.., (Poll::Complete(a), _), (Poll::Partial(_), _)] = seen[..]
+            && a > activation {
                 let verdict = known.verdict(&RULES, at(now)).map_err(|error| TestCaseError::fail(error.to_string()))?;
                 prop_assert!(verdict.active && verdict.value >= f64::from(a));
             }
-        }
     }
 }

@@ -362,3 +362,6 @@ fn unnamed(fault: &Fault) -> Fault {
 fn over_limit(what: &'static str, limit: usize) -> Fault {
     Arc::new(SampleError::OverLimit { what, limit })
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,22 +24,13 @@ impl std::error::Error for Shared {}
 
 /// The error itself, for one of those it concerns.
 pub(crate) fn owned(fault: &Fault) -> SampleError {
-    use SampleError as E;
-    let cause = || Some(Cause::from(Shared(Arc::clone(fault))));
-    match &**fault {
-        E::Unauthorized { mechanism, .. } => E::Unauthorized { mechanism, cause: cause() },
-        E::Misconfigured(error) => E::Misconfigured(error.clone()),
-        E::NotFound(subject) => E::NotFound(subject.clone()),
-        E::Forbidden(subject) => E::Forbidden(subject.clone()),
-        E::ShareGroup(subject) => E::ShareGroup(subject.clone()),
-        E::OverLimit { what, limit } => E::OverLimit { what, limit: *limit },
-        E::Refused => E::Refused,
-        E::Tls(what, _) => E::Tls(what, cause()),
-        E::Unreachable(_) => E::Unreachable(cause()),
-        E::NotReady(what) => E::NotReady(what),
-        E::TimedOut => E::TimedOut,
-        E::Malformed(what) => E::Malformed(what),
+    let mut error = fault.without_cause();
+    if let SampleError::Unauthorized { cause, .. } | SampleError::Tls(_, cause) | SampleError::Unreachable(cause) =
+        &mut error
+    {
+        *cause = Some(Cause::from(Shared(Arc::clone(fault))));
     }
+    error
 }
 
 /// Whether asking again, with fresh metadata or on a new connection, may help within the same sample.

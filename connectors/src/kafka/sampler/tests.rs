@@ -67,7 +67,7 @@ async fn one(sampler: &mut KafkaSampler, query: Query) -> Outcome {
 }
 
 fn partitions(sample: &Sample) -> &[PartitionOffsets] {
-    let Data::Kafka(offsets) = &sample.data else { panic!("a Kafka query has Kafka data") };
+    let Data::Kafka(offsets) = &sample.data;
     &offsets.partitions
 }
 
@@ -80,11 +80,7 @@ fn complete(outcome: &Outcome) -> Vec<(&str, i32, Option<i64>, i64)> {
 }
 
 fn seen(sample: &Sample) -> Vec<(&str, i32, Option<i64>, i64)> {
-    let view = |p| {
-        let PartitionOffsets { topic, partition, committed, log_end, .. } = p;
-        (&**topic, *partition, *committed, *log_end)
-    };
-    partitions(sample).iter().map(view).collect()
+    partitions(sample).iter().map(|p| (&*p.topic, p.partition, p.committed, p.log_end)).collect()
 }
 
 /// The partitions of a partial sample, and the text of why others are missing.

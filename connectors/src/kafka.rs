@@ -3,8 +3,10 @@
 //! What is asked of a cluster is a [`Query`]; what comes out are [`Offsets`], plain data; what they mean for a trigger
 //! is its [`Threshold`]'s to say. Nothing but the sampler does I/O.
 
+mod client;
 mod lag;
 mod offsets;
+mod sampler;
 pub mod sasl;
 pub mod settings;
 mod threshold;
@@ -12,15 +14,11 @@ mod trigger;
 
 use std::sync::Arc;
 
-use crate::{
-    credentials::Credentials,
-    metadata::Connection,
-    sampler::{Environment, Query as AnyQuery, Sample, SampleError, Sampler},
-    tenant::TenantId,
-};
+use crate::metadata::Connection;
 
 pub use lag::{OffsetResetPolicy, PartitionLag, Rules};
 pub use offsets::{History, Offsets, PartitionOffsets};
+pub use sampler::KafkaSampler;
 pub use threshold::{Cap, Threshold};
 pub use trigger::{CONNECTION_KEYS, KEYS, parse};
 
@@ -46,25 +44,4 @@ pub enum IsolationLevel {
     ReadUncommitted,
     /// The last stable offset.
     ReadCommitted,
-}
-
-/// The client of one Kafka cluster.
-pub struct KafkaSampler {}
-
-impl KafkaSampler {
-    /// A client that connects when it is first asked.
-    pub fn new(
-        _tenant: &TenantId,
-        _address: &Address,
-        _credentials: Option<&Credentials>,
-        _environment: &Environment,
-    ) -> Result<Self, SampleError> {
-        unimplemented!()
-    }
-}
-
-impl Sampler for KafkaSampler {
-    async fn sample(&mut self, _queries: &[Arc<AnyQuery>]) -> Vec<Result<Sample, SampleError>> {
-        unimplemented!()
-    }
 }

@@ -1,1 +1,3 @@
 //! The services that the integration tests need.
+
+pub mod scripted_kafka;

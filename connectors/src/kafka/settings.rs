@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use crate::{
     metadata::{ParameterError, Parameters},
-    tls::{Identity, TlsSettings},
+    tls::TlsSettings,
 };
 
 /// How a Kafka client connects.
@@ -134,19 +134,11 @@ fn host_port(text: &str) -> Option<(String, u16)> {
 /// `None` for plain TCP, and then nothing else of TLS is looked at, as in KEDA.
 fn tls(parameters: Parameters<'_>) -> Result<Option<TlsSettings>, ParameterError> {
     let enabled = parameters.choice("tls", &[("enable", true), ("disable", false)], false)?;
-    let insecure = parameters.boolean("unsafeSsl", false)?;
-    if !enabled {
-        return Ok(None);
+    if enabled {
+        return TlsSettings::read(parameters).map(Some);
     }
-    let identity = match (parameters.pem("cert"), parameters.pem("key")) {
-        (Some(certificate), Some(key)) => {
-            Some(Identity { certificate, key, key_password: parameters.secret("keyPassword")? })
-        }
-        (Some(_), None) if parameters.complete() => return Err(ParameterError::new("key", "missing: cert needs it")),
-        (None, Some(_)) if parameters.complete() => return Err(ParameterError::new("cert", "missing: key needs it")),
-        _ => None,
-    };
-    Ok(Some(TlsSettings { ca: parameters.pem("ca"), identity, insecure }))
+    parameters.boolean("unsafeSsl", false)?;
+    Ok(None)
 }
 
 /// `None` if a part of it is still to be read.

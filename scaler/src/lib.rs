@@ -4,6 +4,7 @@ pub mod activations;
 pub mod answer;
 mod backoff;
 pub mod check;
+pub mod config;
 pub mod connect;
 pub mod credentials;
 pub mod http;

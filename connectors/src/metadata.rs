@@ -20,6 +20,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::credentials::Credentials;
 
+/// Reads a Go duration (`1m30s`), or an integer of milliseconds; never negative. The error says what is expected.
+pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    values::duration(text)
+}
+
 /// What is wrong with a parameter. The text names the key and the way out, and never the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]

@@ -24,7 +24,7 @@ pub struct Options {
 }
 
 /// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// For people.
     #[default]

@@ -4,11 +4,14 @@ pub mod activations;
 pub mod answer;
 mod backoff;
 pub mod check;
+pub mod cli;
+pub mod config;
 pub mod connect;
 pub mod credentials;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod http;
+pub mod logs;
 pub mod metrics;
 mod registry;
 pub mod scaler;

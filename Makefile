@@ -8,6 +8,10 @@ CACHE := $(HOME)/.cache/tidegate
 CARGO_TARGET_DIR ?= $(CACHE)/target
 export CARGO_TARGET_DIR
 
+# Tools that cargo builds; each in a directory that names its version.
+DENY_VERSION := 0.20.2
+DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
+
 KAFKA_POM := tests/services/kafka/pom.xml
 KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' $(KAFKA_POM))
 KAFKA_DIR := $(CACHE)/kafka-$(KAFKA_VERSION)
@@ -23,12 +27,13 @@ demo: toolchain
 test: toolchain services
 	cargo test --workspace --locked
 
-lint: toolchain
+lint: toolchain $(DENY)
 	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \
 	  { echo "make lint needs rustfmt and clippy: rustup component add rustfmt clippy, or Debian's rustfmt and rust-clippy" >&2; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	"$(DENY)" --locked check licenses bans sources
 
 # `need` takes pairs of a command and the Debian package that has it, and installs the packages whose command is missing.
 define need
@@ -45,6 +50,11 @@ endef
 toolchain:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust first" >&2; exit 1; }
 	$(call need,gcc gcc g++ g++)
+
+# Three minutes on two cores, once.
+$(DENY): | toolchain
+	env -u CARGO_TARGET_DIR cargo install --quiet --debug --locked --version $(DENY_VERSION) \
+	  --root "$(CACHE)/cargo-deny-$(DENY_VERSION)" cargo-deny
 
 services: kafka
 

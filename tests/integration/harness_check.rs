@@ -58,6 +58,7 @@ async fn an_open_transaction_takes_offsets(kafka: SharedKafka) -> Result {
     client.create_topic("in-transaction", 1, 3).await?;
     let transaction = client.open_transaction("in-transaction", 0, 5).await?;
     assert_eq!(client.end_offsets("in-transaction").await?, [5]);
+    assert_eq!(client.last_stable_offset("in-transaction", 0).await?, 0);
     transaction.commit().await?;
     // The mark of the commit is a record too.
     assert_eq!(client.end_offsets("in-transaction").await?, [6]);
@@ -81,15 +82,14 @@ async fn a_group_and_a_leader_can_be_moved(kafka: ExclusiveKafka) -> Result {
 
 async fn a_killed_broker_comes_back_with_its_data(mut kafka: ExclusiveKafka) -> Result {
     let client = KafkaClient::new(&kafka.bootstrap());
-    client.create_topic_on("survives", &[&[1], &[2, 1, 3]]).await?;
+    client.create_topic_on("survives", &[&[1, 3], &[2, 1]]).await?;
     client.produce("survives", 0, 3).await?;
     client.produce("survives", 1, 5).await?;
     for signal in ["KILL", "TERM"] {
         step(format!("{signal} broker 2"));
-        if signal == "KILL" {
-            kafka.kill(2).await?
-        } else {
-            kafka.stop(2).await?
+        match signal {
+            "KILL" => kafka.kill(2).await?,
+            _ => kafka.stop(2).await?,
         }
         assert_eq!(kafka.running(), [1, 3]);
         client.produce("survives", 1, 1).await?;

@@ -9,6 +9,7 @@ use tidegate_tests::{Result, trials};
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 60;
 const SOURCES: [&str; 3] = ["rs", "go", "sh"];
+const NOT_OURS: [&str; 2] = ["target", ".git"];
 const GENERATED: &str = "proto/src/generated";
 
 pub fn trials() -> Vec<Trial> {
@@ -27,10 +28,14 @@ fn files() -> Result<Vec<PathBuf>> {
         for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
             let path = entry.path();
-            if entry.file_type()?.is_file() {
-                files.push(path.strip_prefix(root())?.to_owned());
-            } else if entry.file_type()?.is_dir() && !["target", ".git"].iter().any(|name| entry.file_name() == *name) {
+            // In a work tree `.git` is a file.
+            if NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
                 folders.push(path);
+            } else if entry.file_type()?.is_file() {
+                files.push(path.strip_prefix(root())?.to_owned());
             }
         }
     }

@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
@@ -139,7 +139,16 @@ impl KafkaClient {
 
     /// A partition's log start and its high watermark.
     pub async fn watermarks(&self, topic: &str, partition: i32) -> Result<(i64, i64)> {
-        let consumer: BaseConsumer = self.config().create()?;
+        self.log_range(topic, partition, "read_uncommitted").await
+    }
+
+    /// A partition's last stable offset: where its first open transaction begins, else its high watermark.
+    pub async fn last_stable_offset(&self, topic: &str, partition: i32) -> Result<i64> {
+        Ok(self.log_range(topic, partition, "read_committed").await?.1)
+    }
+
+    async fn log_range(&self, topic: &str, partition: i32, isolation_level: &str) -> Result<(i64, i64)> {
+        let consumer: BaseConsumer = self.config().set("isolation.level", isolation_level).create()?;
         let topic = topic.to_owned();
         blocking(move || Ok(consumer.fetch_watermarks(&topic, partition, CALL_TIMEOUT)?)).await
     }
@@ -159,7 +168,7 @@ impl KafkaClient {
             // All topics are asked for: a question about one topic creates it.
             let metadata = consumer.fetch_metadata(None, CALL_TIMEOUT)?;
             let found = metadata.topics().iter().find(|found| found.name() == topic);
-            Ok(found.map_or_else(Vec::new, |found| found.partitions().iter().map(|it| it.leader()).collect()))
+            Ok(found.map_or_else(Vec::new, |found| found.partitions().iter().map(MetadataPartition::leader).collect()))
         })
         .await
     }
@@ -256,9 +265,4 @@ fn offsets(topic: &str, partition: i32, offset: Offset) -> Result<TopicPartition
 /// Runs a call of librdkafka that blocks.
 async fn blocking<T: Send + 'static>(call: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(call).await?
-}
-
-/// Whether an error of this client is one code of the broker's.
-pub fn is_code(error: &crate::BoxError, code: RDKafkaErrorCode) -> bool {
-    error.downcast_ref::<KafkaError>().and_then(KafkaError::rdkafka_error_code) == Some(code)
 }

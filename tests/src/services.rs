@@ -67,10 +67,10 @@ pub fn free_port() -> Result<u16> {
     const COUNT: u16 = 18_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Two runs at once start at different places.
-    let start = u16::try_from(std::process::id() % u32::from(COUNT)).expect("COUNT is a u16");
+    let start = u16::try_from(std::process::id() % u32::from(COUNT))?;
     for _ in 0..COUNT {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + (start.wrapping_add(step)) % COUNT;
+        let port = FIRST + (start + step % COUNT) % COUNT;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }

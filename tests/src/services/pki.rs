@@ -50,7 +50,7 @@ impl Pki {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name = named(common_name);
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        for uri in uri {
+        if let Some(uri) = uri {
             parameters.subject_alt_names.push(rcgen::SanType::URI(uri.try_into()?));
         }
         self.sign(&parameters)

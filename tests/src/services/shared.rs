@@ -18,7 +18,7 @@ enum State {
     #[default]
     NotAsked,
     Running {
-        cluster: KafkaCluster,
+        cluster: Box<KafkaCluster>,
         /// Whether a test had it alone since it was last known to be whole.
         touched: bool,
     },
@@ -35,7 +35,7 @@ impl State {
             Self::Running { cluster, touched } => cluster.restore().await.map(|()| *touched = false),
             Self::NotAsked => KafkaCluster::start(BROKERS).await.map(|cluster| {
                 eprintln!("Kafka with {BROKERS} brokers is ready after {:.1} s", cluster.ready_in().as_secs_f64());
-                *self = Self::Running { cluster, touched: false };
+                *self = Self::Running { cluster: Box::new(cluster), touched: false };
             }),
         };
         outcome.map_err(|error| {

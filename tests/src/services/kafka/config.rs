@@ -60,15 +60,10 @@ pub(super) struct BrokerConfig<'a> {
 
 impl BrokerConfig<'_> {
     pub(super) fn text(&self) -> String {
-        let mut text = common(self.id, self.data, self.controller_port);
-        self.write_listeners(&mut text);
-        write_sasl(&mut text);
-        self.write_tls(&mut text);
-        self.write_timing(&mut text);
-        text
+        [common(self.id, self.data, self.controller_port), self.listeners(), sasl(), self.tls(), self.timing()].concat()
     }
 
-    fn write_listeners(&self, text: &mut String) {
+    fn listeners(&self) -> String {
         let mut listeners = Vec::new();
         let mut advertised = Vec::new();
         let mut protocols = vec!["CONTROLLER:PLAINTEXT".to_owned()];
@@ -79,7 +74,7 @@ impl BrokerConfig<'_> {
             advertised.push(format!("{name}://127.0.0.1:{told}"));
             protocols.push(format!("{name}:{}", listener.protocol()));
         }
-        text.push_str(&format!(
+        format!(
             "process.roles=broker
 listeners={}
 advertised.listeners={}
@@ -89,10 +84,11 @@ inter.broker.listener.name=PLAINTEXT
             listeners.join(","),
             advertised.join(","),
             protocols.join(",")
-        ));
+        )
     }
 
-    fn write_tls(&self, text: &mut String) {
+    fn tls(&self) -> String {
+        let mut text = String::new();
         for listener in [Listener::Ssl, Listener::MutualTls, Listener::SaslSsl] {
             let client_auth = match listener {
                 Listener::MutualTls => "required",
@@ -100,7 +96,8 @@ inter.broker.listener.name=PLAINTEXT
                 _ => "none",
             };
             let prefix = format!("listener.name.{}", listener.name().to_lowercase());
-            text.push_str(&format!(
+            write!(
+                text,
                 "{prefix}.ssl.keystore.type=PEM
 {prefix}.ssl.keystore.location={}
 {prefix}.ssl.truststore.type=PEM
@@ -109,15 +106,17 @@ inter.broker.listener.name=PLAINTEXT
 ",
                 self.key_store.display(),
                 self.trust_store.display()
-            ));
+            )
+            .expect("a String takes everything");
         }
+        text
     }
 
     /// Failures are seen soon, topics are small, and a broker is small. Topics are created on demand, as by default, so
     /// that a client which asks for that by mistake is found out.
-    fn write_timing(&self, text: &mut String) {
+    fn timing(&self) -> String {
         let replicas = self.replicas;
-        text.push_str(&format!(
+        format!(
             "broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 replica.lag.time.max.ms=3000
@@ -136,27 +135,25 @@ num.network.threads=2
 num.io.threads=4
 background.threads=2
 "
-        ));
+        )
     }
 }
 
-fn write_sasl(text: &mut String) {
+fn sasl() -> String {
     const SECURITY: &str = "org.apache.kafka.common.security";
-    text.push_str("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER\n");
+    let mut text = String::from("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER\n");
     for listener in [Listener::SaslPlaintext, Listener::SaslSsl] {
         let prefix = format!("listener.name.{}", listener.name().to_lowercase());
         let mut jaas = |mechanism: &str, module: &str, options: &str| {
             writeln!(text, "{prefix}.{mechanism}.sasl.jaas.config={SECURITY}.{module} required{options};")
                 .expect("a String takes everything");
         };
-        let users: String = [SASL_USER, SASL_USER_WITHOUT_RIGHTS]
-            .iter()
-            .map(|user| format!(" user_{user}=\"{SASL_PASSWORD}\""))
-            .collect();
-        jaas("plain", "plain.PlainLoginModule", &users);
+        let users = [SASL_USER, SASL_USER_WITHOUT_RIGHTS].map(|user| format!(" user_{user}=\"{SASL_PASSWORD}\""));
+        jaas("plain", "plain.PlainLoginModule", &users.concat());
         jaas("scram-sha-256", "scram.ScramLoginModule", "");
         jaas("scram-sha-512", "scram.ScramLoginModule", "");
         // With no validator configured, Kafka takes unsigned tokens whose `sub` is the user (KIP-255).
         jaas("oauthbearer", "oauthbearer.OAuthBearerLoginModule", " unsecuredLoginStringClaim_sub=\"broker\"");
     }
+    text
 }

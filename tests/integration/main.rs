@@ -1,3 +1,16 @@
-//! The integration tests: one binary.
+//! The integration tests: one binary. `cargo test -p tidegate-tests --test integration NAME` starts only what the selected
+//! tests need.
 
-fn main() {}
+mod harness_check;
+mod tidy;
+
+use libtest_mimic::Arguments;
+use tidegate_tests::services;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = [tidy::trials(), harness_check::trials()].into_iter().flatten().collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    services::stop_all();
+    conclusion.exit();
+}

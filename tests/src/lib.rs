@@ -1,3 +1,15 @@
-//! The services that the integration tests need.
+//! What the integration tests are made of: a harness, the services they need, and independent clients of those services.
 
+pub mod harness;
+pub mod kafka_admin;
+pub mod kafka_client;
+pub mod rust_source;
 pub mod scripted_kafka;
+pub mod services;
+pub mod wire_count;
+
+/// Any error; a test needs only its text.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of a test, and of what a test calls.
+pub type Result<T = (), E = BoxError> = std::result::Result<T, E>;

@@ -129,14 +129,15 @@ impl Server {
     }
 }
 
-/// Waits for SIGTERM or SIGINT.
-pub async fn signalled() -> io::Result<()> {
+/// Listens for SIGTERM and SIGINT from now on; the future waits for the first.
+pub fn signalled() -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 async fn upkeep(metrics: &Metrics) {

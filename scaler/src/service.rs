@@ -10,7 +10,7 @@ mod core;
 mod refused;
 mod request;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -43,7 +43,7 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 const SEND_BUFFER: usize = 32 * 1024;
 const HEADERS: u32 = 8 * 1024;
 
-/// Streams that we reset because of what the client sent, before the connection is closed (CVE-2025-8671, `MadeYouReset`).
+/// Streams that we reset because of what the client sent, before the connection is closed (CVE-2025-8671).
 const LOCAL_RESETS: usize = 256;
 
 /// Bytes and number of the headers of an HTTP/1 request.
@@ -172,10 +172,9 @@ impl Http {
 }
 
 /// hyper waits for the preface for ever, so it is read here and put back.
-async fn expect_http2<I: AsyncRead + AsyncWrite>(mut io: I) -> std::io::Result<impl AsyncRead + AsyncWrite + Unpin>
-where
-    I: Unpin,
-{
+async fn expect_http2(
+    mut io: impl AsyncRead + AsyncWrite + Unpin,
+) -> std::io::Result<impl AsyncRead + AsyncWrite + Unpin> {
     let mut first = [0; PREFACE.len()];
     io.read_exact(&mut first).await?;
     if first != *PREFACE {

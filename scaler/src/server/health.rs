@@ -1,6 +1,9 @@
 //! The standard health service, whose watches end with OK when their connection ends.
 
-use futures_util::{StreamExt, stream::BoxStream};
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use tonic::{Request, Response, Status};
 use tonic_health::{
     ServingStatus,
@@ -50,7 +53,14 @@ impl Health for EndingHealth {
         let connection = identify(request.extensions())?.clone();
         let watch = self.0.watch(request).await?.into_inner();
         let open = connection.open_stream();
-        let watch = watch.take_until(Box::pin(connection.ends.cancelled_owned()));
+        let watch = stream::unfold((watch, connection.ends), async |(mut watch, ends)| {
+            let status = tokio::select! {
+                biased; // the last status that it sends says that the process stops
+                status = watch.next() => status?,
+                () = ends.cancelled() => return None,
+            };
+            Some((status, (watch, ends)))
+        });
         Ok(Response::new(watch.inspect(move |_| _ = &open).boxed()))
     }
 }

@@ -38,6 +38,9 @@ pub enum Command {
     ///
     /// Exit code 0: all were measured; 1: one failed; 2: a file could not be read.
     Check(Check),
+    /// Shows a Worker go 0 -> N -> 0 on an embedded Kafka, in under a minute, with nothing installed.
+    #[cfg(feature = "demo")]
+    Demo,
 }
 
 /// The flags of `serve`. They win over the file.
@@ -87,6 +90,8 @@ impl Command {
                 let options = check::Options { files: flags.files, output: flags.output, namespace: flags.namespace };
                 Ok(check::run(&options, credentials, &mut stdout()).await)
             }
+            #[cfg(feature = "demo")]
+            Self::Demo => crate::demo::run().await.map(|()| ExitCode::SUCCESS),
         }
     }
 }

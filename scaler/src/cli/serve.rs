@@ -7,13 +7,13 @@ use tidegate_connectors::{
     egress::Egress,
     sampler::{Environment, Limits},
 };
-use tracing::{error, info};
+use tracing::info;
 
 use super::{CommandError, credentials};
 use crate::{
     config::{Config, Credentials},
     connect::Connectors,
-    metrics::{Metrics, Outcome},
+    metrics::Metrics,
     scaler::{self, Scaler},
     server::{self, Server},
     tenants::TenantLimits,
@@ -27,24 +27,19 @@ pub(super) async fn serve(config: &Config) -> Result<(), CommandError> {
         Credentials::Directory(path) => Some(path.clone()),
     })?;
     let metrics = Arc::new(Metrics::new());
-    let on_poll = {
-        let metrics = metrics.clone();
-        Arc::new(move |kind, answers: &[_], duration| metrics.poll(kind, Outcome::of(answers), duration))
-    };
     let limits = Limits { partitions: config.limits.partitions_per_trigger.get(), ..Limits::default() };
     let clock = Arc::new(SystemClock);
     let environment = Environment { clock: clock.clone(), egress: Egress::open(), limits };
-    let core = Arc::new(Scaler::new(Connectors { environment }, credentials, clock, settings(config), on_poll));
+    let core = Arc::new(Scaler::new(Connectors { environment }, credentials, clock, settings(config), metrics.on_poll()));
 
     let addresses = server::Settings { grpc: config.grpc.listen, http: config.http.listen, ..Default::default() };
     let server = Server::bind(&addresses).await?;
     announce(server.grpc_address()?, server.http_address()?);
-    let stop = async {
-        if let Err(error) = server::signalled().await {
-            error!(%error, "cannot wait for signals");
-        }
-    };
-    server.run(core, metrics, stop).await;
+    let stop = server::signalled()?;
+    tokio::select! {
+        () = server.run(core.clone(), metrics, stop) => {}
+        () = core.keep() => {} // never ends
+    }
     Ok(())
 }
 

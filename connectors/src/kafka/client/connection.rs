@@ -90,6 +90,11 @@ impl Connection {
         !self.calls.is_closed() && self.expires.is_none_or(|at| Instant::now() < at)
     }
 
+    /// Whether the broker owes no answer.
+    pub(super) fn is_settled(&self) -> bool {
+        self.in_flight.available_permits() == IN_FLIGHT
+    }
+
     /// Sends a request in the newest version that both sides speak, and waits for its reply.
     pub(super) async fn call<R: Api>(&self, request: &R) -> Result<R::Response, Fault> {
         self.call_version(request, self.versions.of::<R>()?).await

@@ -26,21 +26,21 @@ use super::{Group, State};
 
 /// An answer, which a script may change.
 pub enum Reply {
-    /// To ApiVersions.
+    /// To `ApiVersions`.
     ApiVersions(ApiVersionsResponse),
-    /// To SaslHandshake.
+    /// To `SaslHandshake`.
     SaslHandshake(SaslHandshakeResponse),
-    /// To SaslAuthenticate.
+    /// To `SaslAuthenticate`.
     SaslAuthenticate(SaslAuthenticateResponse),
-    /// To Metadata.
+    /// To `Metadata`.
     Metadata(MetadataResponse),
-    /// To FindCoordinator.
+    /// To `FindCoordinator`.
     FindCoordinator(FindCoordinatorResponse),
-    /// To OffsetFetch.
+    /// To `OffsetFetch`.
     OffsetFetch(OffsetFetchResponse),
-    /// To ListOffsets.
+    /// To `ListOffsets`.
     ListOffsets(ListOffsetsResponse),
-    /// To ShareGroupDescribe.
+    /// To `ShareGroupDescribe`.
     ShareGroupDescribe(ShareGroupDescribeResponse),
 }
 

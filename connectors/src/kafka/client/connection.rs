@@ -9,7 +9,6 @@
 
 use std::{
     collections::VecDeque,
-    future::Future,
     sync::{
         Mutex,
         atomic::{AtomicI32, Ordering},
@@ -210,14 +209,12 @@ impl Queue {
     }
 
     /// Returns when the oldest request has waited too long.
-    fn overdue(&self) -> impl Future<Output = ()> + '_ {
-        async {
-            loop {
-                match self.with(|queue| queue.front().map(|oldest| oldest.deadline)) {
-                    Some(deadline) if deadline <= Instant::now() => return,
-                    Some(deadline) => sleep_until(deadline).await,
-                    None => self.pushed.notified().await,
-                }
+    async fn overdue(&self) {
+        loop {
+            match self.with(|queue| queue.front().map(|oldest| oldest.deadline)) {
+                Some(deadline) if deadline <= Instant::now() => return,
+                Some(deadline) => sleep_until(deadline).await,
+                None => self.pushed.notified().await,
             }
         }
     }

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod credentials;
 pub mod cron;
 pub mod egress;
+pub mod http;
 pub mod kafka;
 pub mod metadata;
 pub mod oauth;

@@ -64,6 +64,7 @@ impl Client {
 
     /// A new sample begins: what its `groups` do not need is forgotten.
     pub(super) fn next_sample(&mut self, groups: impl Fn(&str) -> bool) {
+        self.peers.next_sample();
         self.coordinators.keep(groups);
         self.watermarks.next_sample(|topic| self.metadata.knows(topic));
     }

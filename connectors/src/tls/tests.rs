@@ -110,11 +110,14 @@ async fn exchange(server: ServerConfig, settings: &TlsSettings, host: &str) -> R
     let address = listener.local_addr().unwrap();
     let serve = async {
         let (stream, _) = listener.accept().await.unwrap();
-        if let Ok(mut stream) = TlsAcceptor::from(Arc::new(server)).accept(stream).await {
-            let byte = stream.read_u8().await.unwrap();
-            stream.write_u8(byte).await.unwrap();
-            stream.shutdown().await.unwrap();
-        }
+        let mut stream = match TlsAcceptor::from(Arc::new(server)).accept(stream).into_fallible().await {
+            Ok(stream) => stream,
+            Err((_, stream)) => return Some(stream), // not dropped before the client has read the alert
+        };
+        let byte = stream.read_u8().await.unwrap();
+        stream.write_u8(byte).await.unwrap();
+        stream.shutdown().await.unwrap();
+        None
     };
     let ask = async {
         let mut stream = connect(TcpStream::connect(address).await.unwrap(), host, &config).await?;
@@ -218,9 +221,11 @@ async fn b28_a_port_without_tls() {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.read_u8().await.unwrap();
             stream.write_all(reply).await.unwrap();
+            stream.shutdown().await.unwrap();
+            stream // not dropped before the client has read it
         };
         let ask = async { connect(TcpStream::connect(address).await.unwrap(), "broker.example", &config).await };
-        let ((), result) = tokio::join!(serve, ask);
+        let (_open, result) = tokio::join!(serve, ask);
         assert_eq!(reason_of(result.map(drop)), expected);
     }
 }

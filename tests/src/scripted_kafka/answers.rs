@@ -25,15 +25,22 @@ use kafka_protocol::{
 use super::{Group, State};
 
 /// An answer, which a script may change.
-#[expect(missing_docs, reason = "each is the answer to the request of its name")]
 pub enum Reply {
+    /// To `ApiVersions`.
     ApiVersions(ApiVersionsResponse),
+    /// To `SaslHandshake`.
     SaslHandshake(SaslHandshakeResponse),
+    /// To `SaslAuthenticate`.
     SaslAuthenticate(SaslAuthenticateResponse),
+    /// To `Metadata`.
     Metadata(MetadataResponse),
+    /// To `FindCoordinator`.
     FindCoordinator(FindCoordinatorResponse),
+    /// To `OffsetFetch`.
     OffsetFetch(OffsetFetchResponse),
+    /// To `ListOffsets`.
     ListOffsets(ListOffsetsResponse),
+    /// To `ShareGroupDescribe`.
     ShareGroupDescribe(ShareGroupDescribeResponse),
 }
 
@@ -103,7 +110,7 @@ pub(super) fn answer(
             Reply::OffsetFetch(commits(state, broker, OffsetFetchRequest::decode(body, version).ok()?, version))
         }
         ApiKey::ListOffsets => {
-            Reply::ListOffsets(offsets(state, broker, ListOffsetsRequest::decode(body, version).ok()?))
+            Reply::ListOffsets(offsets(state, broker, ListOffsetsRequest::decode(body, version).ok()?, version))
         }
         ApiKey::ShareGroupDescribe => {
             Reply::ShareGroupDescribe(share_groups(state, ShareGroupDescribeRequest::decode(body, version).ok()?))
@@ -252,7 +259,7 @@ fn commits(state: &State, broker: i32, request: OffsetFetchRequest, version: i16
     reply.with_groups(groups.collect())
 }
 
-fn offsets(state: &State, broker: i32, request: ListOffsetsRequest) -> ListOffsetsResponse {
+fn offsets(state: &State, broker: i32, request: ListOffsetsRequest, version: i16) -> ListOffsetsResponse {
     let topics = request.topics.into_iter().map(|asked| {
         let known = state.topics.get(&**asked.name);
         let mut seen = Vec::new();
@@ -269,7 +276,7 @@ fn offsets(state: &State, broker: i32, request: ListOffsetsRequest) -> ListOffse
                 Some(found) => {
                     let end = if request.isolation_level == 1 { found.stable } else { found.end };
                     let offset = if partition.timestamp == -2 { found.start } else { end };
-                    reply.with_offset(offset).with_leader_epoch(found.epoch)
+                    reply.with_offset(offset).with_leader_epoch(if version >= 4 { found.epoch } else { -1 })
                 }
             }
         });

@@ -9,7 +9,6 @@
 
 use std::{
     collections::VecDeque,
-    future::Future,
     sync::{
         Mutex,
         atomic::{AtomicI32, Ordering},
@@ -88,6 +87,11 @@ impl Connection {
     /// Whether it can still be used.
     pub(crate) fn is_usable(&self) -> bool {
         !self.calls.is_closed() && self.expires.is_none_or(|at| Instant::now() < at)
+    }
+
+    /// Whether the broker owes no answer.
+    pub(super) fn is_settled(&self) -> bool {
+        self.in_flight.available_permits() == IN_FLIGHT
     }
 
     /// Sends a request in the newest version that both sides speak, and waits for its reply.
@@ -205,14 +209,12 @@ impl Queue {
     }
 
     /// Returns when the oldest request has waited too long.
-    fn overdue(&self) -> impl Future<Output = ()> + '_ {
-        async {
-            loop {
-                match self.with(|queue| queue.front().map(|oldest| oldest.deadline)) {
-                    Some(deadline) if deadline <= Instant::now() => return,
-                    Some(deadline) => sleep_until(deadline).await,
-                    None => self.pushed.notified().await,
-                }
+    async fn overdue(&self) {
+        loop {
+            match self.with(|queue| queue.front().map(|oldest| oldest.deadline)) {
+                Some(deadline) if deadline <= Instant::now() => return,
+                Some(deadline) => sleep_until(deadline).await,
+                None => self.pushed.notified().await,
             }
         }
     }

@@ -50,6 +50,11 @@ impl Peers {
         Self { dialer: Arc::new(dialer), bootstrap, open: HashMap::new(), resting: HashMap::new() }
     }
 
+    /// A new sample begins. A connection that still owes an answer to an earlier one would keep this one waiting.
+    pub(super) fn next_sample(&mut self) {
+        self.open.retain(|_, connection| connection.is_settled());
+    }
+
     /// A connection to each of `peers`, or why there is none.
     pub(super) async fn connect(
         &mut self,

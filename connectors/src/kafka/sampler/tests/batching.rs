@@ -37,7 +37,7 @@ async fn b33_requests_follow_brokers_not_queries() {
     }
     cluster.forget();
     sample(&mut sampler, queries()).await;
-    let per_broker = |api| cluster.count(api).into_iter().map(|(_, count)| count).collect::<Vec<_>>();
+    let per_broker = |api| cluster.count(api).into_values().collect::<Vec<_>>();
     assert_eq!(per_broker(ApiKey::OffsetFetch), [1, 1, 1]);
     // One for the ends; one for the starts, as groups without a commit need them.
     assert_eq!(per_broker(ApiKey::ListOffsets), [2, 2, 2]);

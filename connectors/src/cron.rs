@@ -14,6 +14,8 @@ mod zone;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod clock_changes;
+#[cfg(test)]
 mod oracle;
 
 use std::time::{Duration, SystemTime};
@@ -31,7 +33,7 @@ use crate::{
 pub const KEYS: &[&str] = &["timezone", "start", "end", "desiredReplicas"];
 
 /// Kubernetes counts replicas in 32 bits.
-const MAX_REPLICAS: i64 = i32::MAX as i64;
+const MAX_REPLICAS: u32 = i32::MAX.unsigned_abs();
 
 /// How many ends in a row may coincide with a start before a search gives up. Only ends in another zone than the
 /// starts, or of the other kind (fixed, interval), come one by one; the rest are skipped at once.
@@ -45,7 +47,7 @@ const LAST: Seconds = 1 << 40;
 pub struct Window {
     start: Schedule,
     end: Schedule,
-    desired_replicas: i64,
+    desired_replicas: u32,
 }
 
 /// What a window is at one moment.
@@ -61,7 +63,7 @@ pub struct WindowState {
 impl Window {
     /// The replicas asked for while the window is open.
     pub fn desired_replicas(&self) -> i64 {
-        self.desired_replicas
+        self.desired_replicas.into()
     }
 
     /// What the window is at `now`. A time before 1970 is taken for 1970.
@@ -75,8 +77,7 @@ impl Window {
 
     /// What the trigger reads in `state`: the replicas asked for, or 0 (target 1).
     pub fn reading(&self, state: WindowState) -> Reading {
-        let replicas = u32::try_from(self.desired_replicas).expect("checked when it was read");
-        Reading { value: if state.open { replicas.into() } else { 0.0 }, active: state.open }
+        Reading { value: if state.open { self.desired_replicas.into() } else { 0.0 }, active: state.open }
     }
 
     /// The next end that no start coincides with.
@@ -117,14 +118,18 @@ fn schedule(parameters: Parameters<'_>, key: &'static str, zone: &'static Zone) 
     Schedule::parse(parameters.required(key)?, zone).map_err(|problem| ParameterError::new(key, problem))
 }
 
-fn desired_replicas(parameters: Parameters<'_>) -> Result<i64, ParameterError> {
+fn desired_replicas(parameters: Parameters<'_>) -> Result<u32, ParameterError> {
     const KEY: &str = "desiredReplicas";
     parameters.required(KEY)?;
-    match parameters.integer(KEY, 0)? {
-        ..=0 => Err(ParameterError::new(KEY, "must be greater than 0: a window with no replicas never wakes a Worker")),
-        replicas @ 1..=MAX_REPLICAS => Ok(replicas),
-        _ => Err(ParameterError::new(KEY, "must be at most 2147483647")),
+    let replicas = parameters.integer(KEY, 0)?;
+    if replicas <= 0 {
+        let problem = "must be greater than 0: a window with no replicas never wakes a Worker";
+        return Err(ParameterError::new(KEY, problem));
     }
+    u32::try_from(replicas)
+        .ok()
+        .filter(|replicas| *replicas <= MAX_REPLICAS)
+        .ok_or_else(|| ParameterError::new(KEY, "must be at most 2147483647"))
 }
 
 fn unknown_zone(name: &str) -> &'static str {

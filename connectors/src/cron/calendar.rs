@@ -50,7 +50,7 @@ impl Calendar {
     /// Reads five fields.
     pub(super) fn parse(text: &str) -> Result<(Self, Timing), String> {
         let fields: Vec<_> = text.split_whitespace().take(7).collect();
-        let [minute, hour, day_of_month, month, day_of_week] = fields[..] else {
+        let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(match fields.len() {
                 1 if text.trim().starts_with('@') => "must be five fields: names like @daily are not supported".into(),
                 6 => "must be five fields: seconds are not supported".into(),
@@ -61,7 +61,7 @@ impl Calendar {
         let hour = grammar::HOUR.parse(hour)?;
         let month = grammar::MONTH.parse(month)?;
         let (days_of_month, days_of_week, both_days) =
-            days(grammar::DAY_OF_MONTH.parse(day_of_month)?, grammar::DAY_OF_WEEK.parse(day_of_week)?);
+            days(grammar::DAY_OF_MONTH.parse(day)?, grammar::DAY_OF_WEEK.parse(weekday)?);
         let calendar = Self {
             minutes: minute.bits,
             hours: low_u32(hour),

@@ -2,10 +2,7 @@
 //!
 //! Shares nothing with the code it checks but the text of the schedules: times come from chrono-tz, fields are sets.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Datelike, Duration as Span, NaiveDateTime, TimeZone, Timelike};
 use chrono_tz::Tz;
@@ -13,99 +10,105 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use super::{WindowState, cases::window};
 
+/// What a clock and a calendar on the wall show: minute, hour, day, month, weekday.
+type Shown = [u8; 5];
+
 /// A minute as an observer of one clock sees it.
 struct Seen {
     utc: i64,
-    local: NaiveDateTime,
+    local: Shown,
     /// Whether the clock shows this minute for the first time.
     first: bool,
     /// The minutes that the clock left out just before.
-    skipped: Vec<NaiveDateTime>,
+    skipped: Vec<Shown>,
+}
+
+fn shown(at: NaiveDateTime) -> Shown {
+    [at.minute(), at.hour(), at.day(), at.month(), at.weekday().num_days_from_sunday()]
+        .map(|value| u8::try_from(value).unwrap())
 }
 
 fn walk(tz: Tz) -> Vec<Seen> {
     let start = DateTime::parse_from_rfc3339("2025-11-20T00:00:00Z").unwrap().timestamp();
-    let mut shown = HashSet::new();
-    let mut last: Option<NaiveDateTime> = None;
+    let mut latest: Option<NaiveDateTime> = None;
     let minute = |utc: i64| {
         let local = tz.from_utc_datetime(&DateTime::from_timestamp(utc, 0).unwrap().naive_utc()).naive_local();
+        let first = latest.is_none_or(|latest| local > latest);
         let mut skipped = Vec::new();
-        while let Some(between) = last.map(|last| last + Span::minutes(1)).filter(|between| *between < local) {
-            skipped.push(between);
-            last = Some(between);
+        while let Some(between) = latest.map(|latest| latest + Span::minutes(1)).filter(|between| *between < local) {
+            skipped.push(shown(between));
+            latest = Some(between);
         }
-        last = Some(local);
-        Seen { utc, local, first: shown.insert(local), skipped }
+        latest = latest.max(Some(local));
+        Seen { utc, local: shown(local), first, skipped }
     };
     (0..400 * 24 * 60).map(|n| start + n * 60).map(minute).collect()
 }
 
 struct Field {
     text: String,
-    values: BTreeSet<u32>,
+    matches: [bool; 60],
     star: bool,
 }
 
+impl Field {
+    fn new(text: String, values: impl IntoIterator<Item = usize>) -> Self {
+        let mut matches = [false; 60];
+        values.into_iter().for_each(|value| matches[value] = true);
+        let star = matches!(text.as_str(), "*" | "?" | "*/1");
+        Self { text, matches, star }
+    }
+}
+
 /// A field with `chance` of a star, else a list, a range, or a step.
-fn field(random: &mut StdRng, min: u32, max: u32, chance: f64) -> Field {
+fn field(random: &mut StdRng, min: usize, max: usize, chance: f64) -> Field {
     if random.random_bool(chance) {
-        return Field {
-            text: ["*", "?"].choose(random).unwrap().to_string(),
-            values: (min..=max).collect(),
-            star: true,
-        };
+        return Field::new(["*", "?"].choose(random).unwrap().to_string(), min..=max);
     }
     let low = random.random_range(min..=max);
     let high = random.random_range(low..=max);
     let step = random.random_range(1..=max / 2);
-    let stepped = |from: u32, to: u32| (from..=to).filter(|value| (value - from) % step == 0).collect();
-    let (text, values) = match random.random_range(0..6) {
-        0 | 1 => (format!("{low}"), BTreeSet::from([low])),
-        2 => (format!("{low},{high}"), BTreeSet::from([low, high])),
-        3 => (format!("{low}-{high}"), (low..=high).collect()),
-        4 => (format!("{low}-{high}/{step}"), stepped(low, high)),
-        _ => (format!("*/{step}"), stepped(min, max)),
-    };
-    let star = text == "*/1";
-    Field { text, values, star }
+    match random.random_range(0..6) {
+        0 | 1 => Field::new(format!("{low}"), [low]),
+        2 => Field::new(format!("{low},{high}"), [low, high]),
+        3 => Field::new(format!("{low}-{high}"), low..=high),
+        4 => {
+            Field::new(format!("{low}-{high}/{step}"), (low..=high).filter(|value| (value - low).is_multiple_of(step)))
+        }
+        _ => Field::new(format!("*/{step}"), (min..=max).filter(|value| (value - min).is_multiple_of(step))),
+    }
 }
 
 struct Schedule {
     fields: [Field; 5],
+    interval: bool,
 }
 
 impl Schedule {
     fn random(random: &mut StdRng) -> Self {
-        // Most hours are among those that clocks change in.
         let mut hour = field(random, 0, 23, 0.2);
         if random.random_bool(0.5) {
-            let value = random.random_range(0..=3);
-            hour = Field { text: value.to_string(), values: BTreeSet::from([value]), star: false };
+            let value = random.random_range(0..=3); // the hours in which clocks change
+            hour = Field::new(value.to_string(), [value]);
         }
         let minute = field(random, 0, 59, 0.1);
         let [day, month, weekday] = [(1, 31, 0.7), (1, 12, 0.9), (0, 6, 0.7)].map(|(a, b, c)| field(random, a, b, c));
-        Self { fields: [minute, hour, day, month, weekday] }
+        let interval = [&minute, &hour].iter().any(|field| field.text.contains(['*', '?']));
+        Self { fields: [minute, hour, day, month, weekday], interval }
     }
 
     fn text(&self) -> String {
         self.fields.each_ref().map(|field| field.text.as_str()).join(" ")
     }
 
-    fn matches(&self, at: NaiveDateTime) -> bool {
-        let [minute, hour, day, month, weekday] = &self.fields;
-        minute.values.contains(&at.minute())
-            && hour.values.contains(&at.hour())
-            && month.values.contains(&at.month())
-            && {
-                let by_day = day.values.contains(&at.day());
-                let by_weekday = weekday.values.contains(&at.weekday().num_days_from_sunday());
-                if day.star || weekday.star { by_day && by_weekday } else { by_day || by_weekday }
-            }
+    fn matches(&self, shown: Shown) -> bool {
+        let field = |n: usize| self.fields[n].matches[usize::from(shown[n])];
+        let either = !self.fields[2].star && !self.fields[4].star;
+        field(0) && field(1) && field(3) && if either { field(2) || field(4) } else { field(2) && field(4) }
     }
 
     fn fires(&self, seen: &Seen) -> bool {
-        let interval = self.fields[..2].iter().any(|field| field.text.contains(['*', '?']));
-        if interval {
+        if self.interval {
             self.matches(seen.local)
         } else {
             seen.first && self.matches(seen.local) || seen.skipped.iter().any(|skipped| self.matches(*skipped))

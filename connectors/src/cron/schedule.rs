@@ -12,8 +12,8 @@ use super::{
     zone::{Seconds, Span, Zone},
 };
 
-/// How far a search goes. The longest time without a 29 February is 8 years (2096 to 2104); no schedule that fires at
-/// all is rarer, because one day field with a star, or either of the two, decides the day.
+/// How far a search goes. Nothing is rarer than 29 February, which is missing for 8 years around 2100: a day of the
+/// month and a day of the week are alternatives, so that no schedule asks for both at once.
 pub(super) const HORIZON: Seconds = 12 * 366 * 24 * 3600;
 
 /// One parsed schedule.

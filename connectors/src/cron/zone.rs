@@ -5,7 +5,12 @@
 //! - Spans are in order and leave no time out: the first starts, and the last ends, beyond every time that is asked for.
 //! - No span starts before the time that its predecessor repeated has passed (tested for every zone).
 
-use std::{collections::HashMap, ops::Range, sync::LazyLock, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    fmt,
+    ops::Range,
+    sync::{LazyLock, OnceLock},
+};
 
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
@@ -23,10 +28,22 @@ const COVERED: Range<Seconds> = 0..4_102_444_800;
 /// once in each step misses none.
 const STEP: Seconds = 3 * 24 * 3600;
 
-/// One time zone.
-#[derive(Debug, PartialEq, Eq)]
+/// One time zone. Two names of one clock are equal.
 pub(super) struct Zone {
+    tz: Tz,
     changes: Box<[Change]>,
+}
+
+impl PartialEq for Zone {
+    fn eq(&self, other: &Self) -> bool {
+        self.changes == other.changes
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.tz.name())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +84,7 @@ impl Zone {
                 offset_before = offset_after;
             }
         }
-        Self { changes: changes.into() }
+        Self { tz, changes: changes.into() }
     }
 
     /// The span that holds `time`, and those after it.
@@ -126,7 +143,7 @@ mod tests {
         for tz in TZ_VARIANTS {
             let zone = Zone::named(tz.name()).unwrap();
             let found = |time| zone.spans_from(time).next().unwrap();
-            for time in (0..200).map(|_| random.random_range(COVERED)) {
+            for time in (0..50).map(|_| random.random_range(COVERED)) {
                 assert_eq!(found(time).offset, offset(tz, time), "{tz} {time}");
             }
             for span in zone.spans_from(-1).skip(1) {

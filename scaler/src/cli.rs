@@ -34,7 +34,7 @@ pub struct Cli {
 pub enum Command {
     /// Answers KEDA.
     Serve(Serve),
-    /// Measures the triggers of ScaledObject and ScaledJob files once, and explains each.
+    /// Measures the triggers of `ScaledObject` and `ScaledJob` files once, and explains each.
     ///
     /// Exit code 0: all were measured; 1: one failed; 2: a file could not be read.
     Check(Check),
@@ -66,7 +66,7 @@ pub struct Serve {
 /// The flags of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Files of ScaledObjects and ScaledJobs (YAML, several documents each).
+    /// YAML files, each of one or more `ScaledObject` and `ScaledJob` documents.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Reads credentials from `DIR/<namespace>/<credentialsRef>/<key>`.

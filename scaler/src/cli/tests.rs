@@ -9,17 +9,13 @@ fn parse(line: &str) -> Result<Cli, String> {
 }
 
 fn serve(line: &str) -> Serve {
-    match parse(line).unwrap().command {
-        Command::Serve(serve) => serve,
-        other => panic!("{other:?}"),
-    }
+    let Command::Serve(flags) = parse(line).unwrap().command else { panic!("another command") };
+    flags
 }
 
 fn check(line: &str) -> Check {
-    match parse(line).unwrap().command {
-        Command::Check(check) => check,
-        other => panic!("{other:?}"),
-    }
+    let Command::Check(flags) = parse(line).unwrap().command else { panic!("another command") };
+    flags
 }
 
 #[test]

@@ -60,10 +60,11 @@ services: kafka
 
 kafka: $(KAFKA_DIR)/.complete
 
-# Maven Central's jars; written beside their place first, so that a broken download is never taken for a whole one.
-$(KAFKA_DIR)/.complete: $(KAFKA_POM)
+# Maven Central's jars, once for each version; written beside their place first, so that a broken download is never taken for a whole one.
+$(KAFKA_DIR)/.complete:
 	$(call need,java openjdk-17-jre-headless mvn maven)
 	rm -rf "$(KAFKA_DIR)" "$(KAFKA_DIR).new"
 	mvn -q -B -f $(KAFKA_POM) -DincludeScope=runtime -DoutputDirectory="$(KAFKA_DIR).new" dependency:copy-dependencies
 	mv "$(KAFKA_DIR).new" "$(KAFKA_DIR)"
+	tests/services/kafka/archive.sh "$(KAFKA_DIR)" || echo "no class-data archive: Kafka starts slower" >&2
 	touch "$@"

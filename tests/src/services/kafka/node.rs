@@ -43,6 +43,7 @@ impl Jvm {
 
     fn start(&self, name: &str, log: &Path, class: &str, arguments: &[&str]) -> Result<Process> {
         let mut all: Vec<String> = JVM_OPTIONS.iter().map(|&option| option.to_owned()).collect();
+        all.push(format!("-XX:SharedArchiveFile={}", self.jars.join("classes.jsa").display()));
         all.extend(["-cp".to_owned(), format!("{}/*", self.jars.display()), class.to_owned()]);
         all.extend(arguments.iter().map(|&argument| argument.to_owned()));
         Process::start(name, log, "java", &all)

@@ -21,7 +21,7 @@ use std::{
 };
 
 use futures_util::{
-    StreamExt,
+    Stream, StreamExt,
     stream::{self, BoxStream},
 };
 use tidegate_proto::externalscaler::{
@@ -107,17 +107,15 @@ impl<C: Core> Service<C> {
     fn ending<T: Send + 'static>(
         &self,
         connection: &Connection,
-        stream: impl futures_util::Stream<Item = T> + Send + 'static,
+        messages: impl Stream<Item = T> + Send + 'static,
     ) -> BoxStream<'static, Result<T, Status>> {
-        let counted = (self.metrics.stream(), connection.open_stream());
+        let counted = self.metrics.stream();
         let until = Box::pin(connection.ends.clone().cancelled_owned());
-        stream
-            .take_until(until)
-            .map(move |message| {
-                let _lives_as_long_as_the_stream = &counted;
-                Ok(message)
-            })
-            .boxed()
+        let messages = messages.take_until(until).map(move |message| {
+            let _lives_as_long_as_the_stream = &counted;
+            Ok(message)
+        });
+        connection.stream(messages)
     }
 }
 

@@ -52,8 +52,7 @@ impl Health for EndingHealth {
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let connection = identify(request.extensions())?.clone();
         let watch = self.0.watch(request).await?.into_inner();
-        let open = connection.open_stream();
-        let watch = stream::unfold((watch, connection.ends), async |(mut watch, ends)| {
+        let watch = stream::unfold((watch, connection.ends.clone()), async |(mut watch, ends)| {
             let status = tokio::select! {
                 biased; // the last status that it sends says that the process stops
                 status = watch.next() => status?,
@@ -61,6 +60,6 @@ impl Health for EndingHealth {
             };
             Some((status, (watch, ends)))
         });
-        Ok(Response::new(watch.inspect(move |_| _ = &open).boxed()))
+        Ok(Response::new(connection.stream(watch)))
     }
 }

@@ -2,6 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures_util::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use tidegate_connectors::{credentials::is_dns_label, metadata::ParameterError, tenant::TenantId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -55,10 +59,17 @@ impl Connection {
         Self { caller, ends, streams: Arc::default() }
     }
 
-    /// Counts a stream of this connection until the guard is dropped.
-    pub fn open_stream(&self) -> OpenStream {
+    /// A stream of this connection, which counts as open until its end, an OK, is on its way to the client.
+    ///
+    /// tonic drops a stream that has no more items, and only then makes an OK. So the OK is the last item here.
+    pub fn stream<T: Send + 'static>(
+        &self,
+        messages: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    ) -> BoxStream<'static, Result<T, Status>> {
         self.streams.send_modify(|open| *open += 1);
-        OpenStream(Arc::clone(&self.streams))
+        let open = OpenStream(Arc::clone(&self.streams));
+        let end = stream::once(std::future::ready(Err(Status::ok(""))));
+        messages.chain(end).inspect(move |_| _ = &open).boxed()
     }
 
     /// Waits until no stream is open.
@@ -69,7 +80,7 @@ impl Connection {
 }
 
 /// One open stream of a connection.
-pub struct OpenStream(Arc<watch::Sender<usize>>);
+struct OpenStream(Arc<watch::Sender<usize>>);
 
 impl Drop for OpenStream {
     fn drop(&mut self) {

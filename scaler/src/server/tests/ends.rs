@@ -52,22 +52,31 @@ async fn a21_8_drain() {
     assert!(*server.stopped().await.ended.borrow());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_end_with_ok_before_goaway() {
+    const STREAMS: usize = 500;
     let server = Running::start().await;
     let (proxy, mut frames) = proxy::reading(server.grpc).await;
     let mut client = client_of(proxy.address).await;
-    let stream = client.stream_is_active(object(&[("topic", "a")])).await.unwrap().into_inner();
-    server.stop.cancel();
-    assert_eq!(rest(stream).await, [] as [bool; 0]);
-    server.stopped().await;
-    let mut sent = Vec::new();
-    while let Some(frame) = frames.recv().await {
-        sent.push(frame);
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        streams.push(client.stream_is_active(object(&[("topic", "a")])).await.unwrap().into_inner());
     }
-    let end = sent.iter().position(|frame| frame.kind == HEADERS && frame.flags & END_STREAM != 0);
-    let goaway = sent.iter().position(|frame| frame.kind == GOAWAY);
-    assert!(end.is_some() && goaway.is_some() && end < goaway, "{sent:?}");
+    server.stop.cancel();
+    for stream in streams {
+        assert_eq!(rest(stream).await, [] as [bool; 0]);
+    }
+    server.stopped().await;
+    let mut ended_before_goaway = None;
+    let mut ended = 0;
+    while let Some(frame) = frames.recv().await {
+        match frame.kind {
+            HEADERS if frame.flags & END_STREAM != 0 => ended += 1,
+            GOAWAY => ended_before_goaway = ended_before_goaway.or(Some(ended)),
+            _ => {}
+        }
+    }
+    assert_eq!((ended_before_goaway, ended), (Some(STREAMS), STREAMS));
 }
 
 #[tokio::test]

@@ -27,12 +27,10 @@ pub async fn freezing(server: SocketAddr, frozen: CancellationToken) -> Proxy {
     .await
 }
 
-/// A frame that the server sent: its type, its flags, its stream (RFC 9113, 4.1).
-#[derive(Debug, PartialEq, Eq)]
+/// A frame that the server sent: its type and its flags (RFC 9113, 4.1).
 pub struct Frame {
     pub kind: u8,
     pub flags: u8,
-    pub stream: u32,
 }
 
 /// Tells what frames the server sends. The channel ends with the server's connection.
@@ -44,10 +42,10 @@ pub async fn reading(server: SocketAddr) -> (Proxy, mpsc::UnboundedReceiver<Fram
         let answers = async {
             let mut head = [0; 9];
             while from_server.read_exact(&mut head).await.is_ok() {
-                let [l0, l1, l2, kind, flags, stream @ ..] = head;
+                let [l0, l1, l2, kind, flags, ..] = head;
                 let mut payload = vec![0; u32::from_be_bytes([0, l0, l1, l2]) as usize];
                 from_server.read_exact(&mut payload).await.unwrap();
-                seen.send(Frame { kind, flags, stream: u32::from_be_bytes(stream) }).unwrap();
+                seen.send(Frame { kind, flags }).unwrap();
                 let _ = to_client.write_all(&[&head[..], &payload].concat()).await;
             }
         };

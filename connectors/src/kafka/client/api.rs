@@ -35,7 +35,7 @@ impl Api for SaslAuthenticateRequest {
 }
 
 /// From version 4 on a request says that no topic is to be created; from 10 on topics have ids.
-/// Later versions ask by id, which nothing here does, and librdkafka's mock cluster writes them wrongly.
+/// Later versions ask by id, which nothing here does.
 impl Api for MetadataRequest {
     const VERSIONS: VersionRange = VersionRange { min: 4, max: 10 };
     const REPLY: Shape = Shape {

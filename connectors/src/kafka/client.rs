@@ -40,6 +40,7 @@ use self::{
     share::ShareGroups,
     watermarks::Watermarks,
 };
+use crate::oauth::TokenSource;
 
 /// A client of one cluster.
 pub(super) struct Client {
@@ -52,9 +53,9 @@ pub(super) struct Client {
 
 impl Client {
     /// A client that connects when it is first asked.
-    pub(super) fn new(dialer: Dialer, bootstrap: Vec<Peer>) -> Self {
+    pub(super) fn new(dialer: Dialer, tokens: Option<TokenSource>, bootstrap: Vec<Peer>) -> Self {
         Self {
-            peers: Peers::new(dialer, bootstrap),
+            peers: Peers::new(dialer, tokens, bootstrap),
             metadata: Metadata::default(),
             coordinators: Coordinators::default(),
             share_groups: ShareGroups::default(),

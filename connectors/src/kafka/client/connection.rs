@@ -26,7 +26,7 @@ use tokio::{
 
 use super::{
     api::Api,
-    fault::{Fault, malformed, timed_out, unreachable},
+    fault::{Fault, broken, malformed, timed_out, unreachable},
     frame,
     versions::Versions,
 };
@@ -143,7 +143,7 @@ async fn send(mut writer: WriteHalf<impl Stream>, queue: &mut mpsc::Receiver<Cal
         queued.push(waiting);
         match timeout_at(deadline, async { writer.write_all(&frame).await.and(writer.flush().await) }).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return unreachable(error),
+            Ok(Err(error)) => return broken(error),
             Err(_) => return timed_out(),
         }
     }

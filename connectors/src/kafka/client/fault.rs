@@ -1,8 +1,11 @@
 //! Errors that many partitions, groups or queries share.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, io, sync::Arc};
 
-use crate::sampler::{Cause, SampleError};
+use crate::{
+    sampler::{Cause, SampleError},
+    tls::io_failure,
+};
 
 /// An error that is copied to everything it concerns.
 pub(crate) type Fault = Arc<SampleError>;
@@ -51,6 +54,11 @@ pub(crate) fn not_ready(what: &'static str) -> Fault {
 /// There is no connection; the cause is for logs.
 pub(crate) fn unreachable(cause: impl Into<Cause>) -> Fault {
     Arc::new(SampleError::Unreachable(Some(cause.into())))
+}
+
+/// The connection broke; where TLS is the reason, the tenant is told.
+pub(crate) fn broken(error: io::Error) -> Fault {
+    Arc::new(io_failure(error))
 }
 
 /// There was no answer in time.

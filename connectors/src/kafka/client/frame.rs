@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::{
     api::Api,
-    fault::{Fault, malformed, unreachable},
+    fault::{Fault, broken, malformed, unreachable},
     shape::after_tags,
 };
 
@@ -40,13 +40,13 @@ pub(super) fn encode<R: Api>(request: &R, version: i16, correlation: i32) -> Res
 
 /// Reads one reply: its correlation id and what follows it.
 pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<(i32, Bytes), Fault> {
-    let size = from.read_i32().await.map_err(unreachable)?;
+    let size = from.read_i32().await.map_err(broken)?;
     let size = usize::try_from(size)
         .ok()
         .filter(|size| (CORRELATION..=MAX_REPLY).contains(size))
         .ok_or_else(|| malformed("a reply of a size that is not allowed"))?;
     let mut body = Vec::with_capacity(size.min(FIRST_ROOM));
-    from.take(size as u64).read_to_end(&mut body).await.map_err(unreachable)?;
+    from.take(size as u64).read_to_end(&mut body).await.map_err(broken)?;
     if body.len() < size {
         return Err(unreachable("the connection was closed within a reply"));
     }

@@ -1,17 +1,17 @@
 //! From an address to a connection that is ready: TCP, TLS, versions, SASL.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kafka_protocol::{
     messages::{ApiVersionsRequest, SaslAuthenticateRequest, SaslHandshakeRequest},
     protocol::StrBytes,
 };
-use rustls::pki_types::ServerName;
+use rustls::ClientConfig;
 use tokio::{
     net::TcpStream,
     time::{Instant, timeout},
 };
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::client::TlsStream;
 
 use super::{
     code,
@@ -22,8 +22,10 @@ use super::{
 use crate::{
     egress::ConnectError,
     kafka::{sasl::Exchange, settings::Sasl},
+    oauth::Token,
     sampler::{Environment, SampleError},
     tenant::TenantId,
+    tls,
 };
 
 /// TLS, versions and SASL together (safety.md E5).
@@ -50,13 +52,13 @@ impl Peer {
 pub(crate) struct Dialer {
     pub(crate) tenant: TenantId,
     pub(crate) environment: Environment,
-    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) sasl: Sasl,
 }
 
 impl Dialer {
-    /// A connection to `peer` that is ready for requests.
-    pub(super) async fn dial(&self, peer: &Peer) -> Result<Connection, Fault> {
+    /// A connection to `peer` that is ready for requests. OAUTHBEARER needs the `token`.
+    pub(super) async fn dial(&self, peer: &Peer, token: Option<&Token>) -> Result<Connection, Fault> {
         let limits = self.environment.limits;
         let stream = self.environment.egress.connect(&self.tenant, &peer.host, peer.port, limits.connect).await;
         let stream = stream.map_err(|error| match error {
@@ -64,30 +66,30 @@ impl Dialer {
             ConnectError::TimedOut => timed_out(),
             ConnectError::Io(_) => Self::fault(peer, error),
         })?;
-        timeout(HANDSHAKE, self.ready(peer, stream)).await.unwrap_or_else(|_| Err(timed_out()))
+        timeout(HANDSHAKE, self.ready(peer, stream, token)).await.unwrap_or_else(|_| Err(timed_out()))
     }
 
-    async fn ready(&self, peer: &Peer, stream: TcpStream) -> Result<Connection, Fault> {
+    async fn ready(&self, peer: &Peer, stream: TcpStream, token: Option<&Token>) -> Result<Connection, Fault> {
         let request = self.environment.limits.request;
         let mut connection = match &self.tls {
             None => Connection::new(stream, request),
-            Some(config) => Connection::new(secure(Arc::clone(config), peer, stream).await?, request),
+            Some(config) => Connection::new(secure(config, peer, stream).await?, request),
         };
         let reply = connection.call_version(&ApiVersionsRequest::default(), 0).await?;
         if reply.error_code != code::NONE {
             return Err(malformed("it does not tell its versions"));
         }
         connection.versions = Versions::read(&reply);
-        let lifetime = self.authenticate(&connection).await?;
+        let lifetime = self.authenticate(&connection, token).await?;
         // A little early, so that no request meets the end.
         connection.expires = lifetime.map(|lifetime| Instant::now() + lifetime.mul_f64(0.8));
         Ok(connection)
     }
 
     /// How long the session lives, where the broker limits it.
-    async fn authenticate(&self, connection: &Connection) -> Result<Option<Duration>, Fault> {
+    async fn authenticate(&self, connection: &Connection, token: Option<&Token>) -> Result<Option<Duration>, Fault> {
         let exchange =
-            Exchange::start(&self.sasl, None).map_err(|error| Arc::new(SampleError::Misconfigured(error)))?;
+            Exchange::start(&self.sasl, token).map_err(|error| Arc::new(SampleError::Misconfigured(error)))?;
         let Some(mut exchange) = exchange else { return Ok(None) };
         let keda_mechanism = exchange.keda_mechanism();
         let unauthorized = |cause: &'static str| {
@@ -126,32 +128,14 @@ impl Dialer {
     }
 }
 
-async fn secure(
-    config: Arc<rustls::ClientConfig>,
-    peer: &Peer,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, Fault> {
-    let failed = |what, cause: String| Arc::new(SampleError::Tls(what, Some(cause.into())));
-    let name = ServerName::try_from(peer.host.to_string());
-    let name = name.map_err(|_| failed("the broker's name is not valid", peer.host.to_string()))?;
-    TlsConnector::from(config)
-        .connect(name, stream)
-        .await
-        .map_err(|error| failed(tls_problem(&error), format!("{}:{}: {error}", peer.host, peer.port)))
-}
-
-/// What a tenant may be told of a failed handshake.
-fn tls_problem(error: &io::Error) -> &'static str {
-    use rustls::{CertificateError as C, Error as E};
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<E>()) {
-        Some(E::InvalidCertificate(C::Expired | C::ExpiredContext { .. })) => "the broker's certificate has expired",
-        Some(E::InvalidCertificate(C::UnknownIssuer)) => "the issuer of the broker's certificate is not trusted",
-        Some(E::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. })) => {
-            "the broker's certificate is for another name"
-        }
-        Some(E::InvalidCertificate(_)) => "the broker's certificate is not valid",
-        Some(E::AlertReceived(_)) => "the broker refused it, perhaps for want of a client certificate",
-        Some(E::InvalidMessage(_)) => "the port does not speak TLS",
-        _ => "the connection ended",
-    }
+async fn secure(config: &Arc<ClientConfig>, peer: &Peer, stream: TcpStream) -> Result<TlsStream<TcpStream>, Fault> {
+    tls::connect(stream, &peer.host, config).await.map_err(|error| {
+        Arc::new(match error {
+            SampleError::Tls(reason, cause) => {
+                let cause = cause.map_or_else(String::new, |cause| cause.to_string());
+                SampleError::Tls(reason, Some(format!("{}:{}: {cause}", peer.host, peer.port).into()))
+            }
+            other => other,
+        })
+    })
 }

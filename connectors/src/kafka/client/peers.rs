@@ -15,7 +15,10 @@ use super::{
     fault::{Fault, timed_out, unreachable},
     handshake::{Dialer, Peer},
 };
-use crate::sampler::SampleError;
+use crate::{
+    oauth::{Token, TokenSource},
+    sampler::SampleError,
+};
 
 /// The brokers of one cluster (safety.md E4); a cluster has some tens at most.
 pub(super) const MAX_BROKERS: usize = 256;
@@ -33,6 +36,7 @@ const REFUSED_REST: Duration = Duration::from_secs(30);
 /// The connections of one endpoint.
 pub(crate) struct Peers {
     dialer: Arc<Dialer>,
+    tokens: Option<TokenSource>,
     bootstrap: Vec<Peer>,
     open: HashMap<Peer, Arc<Connection>>,
     resting: HashMap<Peer, Rest>,
@@ -46,8 +50,8 @@ struct Rest {
 }
 
 impl Peers {
-    pub(crate) fn new(dialer: Dialer, bootstrap: Vec<Peer>) -> Self {
-        Self { dialer: Arc::new(dialer), bootstrap, open: HashMap::new(), resting: HashMap::new() }
+    pub(crate) fn new(dialer: Dialer, tokens: Option<TokenSource>, bootstrap: Vec<Peer>) -> Self {
+        Self { dialer: Arc::new(dialer), tokens, bootstrap, open: HashMap::new(), resting: HashMap::new() }
     }
 
     /// A new sample begins. A connection that still owes an answer to an earlier one would keep this one waiting.
@@ -75,8 +79,13 @@ impl Peers {
                 results.insert(peer, Err(Arc::new(SampleError::OverLimit { what: "brokers", limit: MAX_BROKERS })));
             }
         }
-        let dialer = Arc::clone(&self.dialer);
-        let mut dials = stream::iter(wanted).map(|peer| dial(Arc::clone(&dialer), peer, until)).buffer_unordered(DIALS);
+        if wanted.is_empty() {
+            return results;
+        }
+        let (dialer, token) = (Arc::clone(&self.dialer), self.token(until).await);
+        let mut dials = stream::iter(wanted)
+            .map(|peer| dial(Arc::clone(&dialer), peer, token.clone(), until))
+            .buffer_unordered(DIALS);
         while let Some((peer, result)) = dials.next().await {
             let result = self.note(&peer, result);
             results.insert(peer, result);
@@ -100,10 +109,14 @@ impl Peers {
             }
             None => true,
         });
+        if candidates.is_empty() {
+            return Err(last);
+        }
+        let token = self.token(until).await;
         let mut dials = FuturesUnordered::new();
         loop {
             match candidates.pop() {
-                Some(next) => dials.push(dial(Arc::clone(&self.dialer), next, until)),
+                Some(next) => dials.push(dial(Arc::clone(&self.dialer), next, token.clone(), until)),
                 None if dials.is_empty() => return Err(last),
                 None => {}
             }
@@ -123,6 +136,16 @@ impl Peers {
         open.shuffle(&mut rand::rng());
         let best = open.iter().min_by_key(|(peer, _)| self.bootstrap.contains(peer))?;
         Some(Arc::clone(best.1))
+    }
+
+    async fn token(&mut self, until: Instant) -> MaybeToken {
+        match &mut self.tokens {
+            None => Ok(None),
+            Some(tokens) => match timeout_at(until, tokens.token()).await {
+                Ok(token) => token.map(Some).map_err(Arc::new),
+                Err(_) => Err(timed_out()),
+            },
+        }
     }
 
     fn tidy(&mut self) {
@@ -146,6 +169,9 @@ impl Peers {
             }
             Some(Err(fault)) => {
                 let refused = matches!(*fault, SampleError::Unauthorized { .. });
+                if let Some(tokens) = self.tokens.as_mut().filter(|_| refused) {
+                    tokens.forget();
+                }
                 let doubled = self.resting.get(peer).map_or(FIRST_REST, |rest| (rest.pause * 2).min(LONGEST_REST));
                 let pause = if refused { REFUSED_REST } else { doubled };
                 let until = Instant::now() + pause.mul_f64(rand::rng().random_range(0.5..1.0));
@@ -157,8 +183,19 @@ impl Peers {
     }
 }
 
+/// An access token, where there is a source of them.
+type MaybeToken = Result<Option<Token>, Fault>;
+
 /// `None` where `until` came first.
-async fn dial(dialer: Arc<Dialer>, peer: Peer, until: Instant) -> (Peer, Option<Result<Connection, Fault>>) {
-    let result = timeout_at(until, dialer.dial(&peer)).await.ok();
+async fn dial(
+    dialer: Arc<Dialer>,
+    peer: Peer,
+    token: MaybeToken,
+    until: Instant,
+) -> (Peer, Option<Result<Connection, Fault>>) {
+    let result = match token {
+        Ok(token) => timeout_at(until, dialer.dial(&peer, token.as_ref())).await.ok(),
+        Err(fault) => Some(Err(fault)),
+    };
     (peer, result)
 }

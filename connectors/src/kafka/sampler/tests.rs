@@ -5,7 +5,6 @@ mod hostile;
 mod login;
 mod moves;
 mod partial;
-#[expect(dead_code, reason = "the integration tests use the rest")]
 #[path = "../../../../tests/src/scripted_kafka.rs"]
 mod scripted_kafka;
 mod versions;
@@ -93,6 +92,13 @@ fn incomplete(outcome: &Outcome) -> (Vec<(&str, i32, Option<i64>, i64)>, String)
 #[track_caller]
 fn failure(outcome: Outcome) -> SampleError {
     outcome.expect_err("it cannot be measured")
+}
+
+/// Lets `time` pass at once.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
 }
 
 fn total(counts: &std::collections::BTreeMap<i32, usize>) -> usize {

@@ -137,3 +137,23 @@ async fn only_brokers_that_are_needed_are_connected_to() {
     one(&mut sampler, query("workers", &["orders"])).await.unwrap();
     assert_eq!(cluster.state().connections.keys().collect::<Vec<_>>(), [&1]);
 }
+
+#[tokio::test]
+async fn a_new_partition_is_noticed_within_a_minute() {
+    let cluster = ScriptedKafka::start(1).await;
+    cluster.topic("orders", &[1]);
+    cluster.group("workers", 1, "orders", &[1]);
+    let mut sampler = sampler(&cluster);
+    one(&mut sampler, query("workers", &["orders"])).await.unwrap();
+    cluster.topic("orders", &[1, 7]);
+    cluster.state().topics.get_mut("orders").unwrap().id = 1;
+    for _ in 0..11 {
+        pass(Duration::from_secs(5)).await;
+        assert_eq!(complete(&one(&mut sampler, query("workers", &["orders"])).await).len(), 1);
+    }
+    assert_eq!(cluster.state().connections[&1], 1, "a connection in use is kept");
+    pass(Duration::from_secs(5)).await;
+    let outcome = one(&mut sampler, query("workers", &["orders"])).await;
+    assert_eq!(complete(&outcome), [("orders", 0, Some(1), 1), ("orders", 1, None, 7)]);
+    assert_eq!(total(&cluster.count(ApiKey::Metadata)), 2);
+}

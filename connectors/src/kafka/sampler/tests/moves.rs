@@ -137,13 +137,18 @@ async fn a_dead_bootstrap_server_is_passed_over() {
 
 #[tokio::test]
 async fn b32_a_broker_that_refuses_is_left_alone_for_a_while() {
-    let bootstrap = ScriptedKafka::start(1).await.bootstrap();
-    let settings = Settings { bootstrap, tls: None, sasl: crate::kafka::settings::Sasl::None };
-    let mut sampler = with(settings, Limits::default());
+    let cluster = cluster().await;
+    cluster.script_on(2, ApiKey::ApiVersions, usize::MAX, Act::Close);
+    let bootstrap = cluster.bootstrap()[1..].to_vec();
+    let mut sampler = with(Settings { bootstrap, ..settings(&cluster) }, Limits::default());
     for _ in 0..3 {
-        let error = failure(one(&mut sampler, query("workers", &["orders"])).await);
-        assert!(matches!(error, SampleError::Unreachable(Some(_))), "{error:?}");
+        let queries = (0..50).map(|n| query(&format!("group-{n}"), &["orders"])).collect();
+        for outcome in sample(&mut sampler, queries).await {
+            assert!(matches!(failure(outcome), SampleError::Unreachable(Some(_))));
+        }
     }
+    let attempts = cluster.state().connections[&2];
+    assert!((2..=8).contains(&attempts), "{attempts} attempts");
 }
 
 #[tokio::test]

@@ -25,6 +25,9 @@ use tokio::{
 
 pub use answers::Reply;
 
+/// The largest request that a broker reads, in bytes; what is larger is no request of ours, but perhaps TLS.
+const MAX_REQUEST: usize = 1 << 20;
+
 /// A cluster. Dropping it closes everything.
 pub struct ScriptedKafka {
     state: Arc<Mutex<State>>,
@@ -228,8 +231,11 @@ async fn accept(id: i32, listener: TcpListener, state: Arc<Mutex<State>>) {
 async fn serve(id: i32, mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let mut authenticated = false;
     loop {
-        let size = stream.read_i32().await?;
-        let mut body = vec![0; usize::try_from(size).map_err(std::io::Error::other)?];
+        let size = stream.read_u32().await? as usize;
+        if size > MAX_REQUEST {
+            return Ok(());
+        }
+        let mut body = vec![0; size];
         stream.read_exact(&mut body).await?;
         let mut body = Bytes::from(body);
         let api = ApiKey::try_from((&body[..]).get_i16()).map_err(|()| std::io::Error::other("unknown API"))?;

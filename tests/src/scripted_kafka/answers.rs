@@ -204,26 +204,24 @@ fn coordinators(state: &State, request: FindCoordinatorRequest, version: i16) ->
 /// Topic by topic: partition, offset. Of a partition without a commit, or of a share group, the offset is -1.
 fn committed(group: Option<&Group>, topics: Option<Vec<(TopicName, Vec<i32>)>>) -> Vec<(TopicName, Vec<(i32, i64)>)> {
     let commits = group.filter(|group| !group.share).map(|group| group.commits.clone()).unwrap_or_default();
-    match topics {
-        Some(topics) => topics
-            .into_iter()
-            .map(|(name, partitions)| {
-                let offset = |index| commits.get(&(name.to_string(), index)).copied().unwrap_or(-1);
-                let offsets = partitions.into_iter().map(|index| (index, offset(index))).collect();
-                (name, offsets)
-            })
-            .collect(),
-        None => {
-            let mut all: Vec<(TopicName, Vec<(i32, i64)>)> = Vec::new();
-            for ((topic, index), offset) in commits {
-                match all.last_mut() {
-                    Some((name, offsets)) if ***name == *topic => offsets.push((index, offset)),
-                    _ => all.push((StrBytes::from_string(topic).into(), vec![(index, offset)])),
-                }
+    let Some(topics) = topics else {
+        let mut all: Vec<(TopicName, Vec<(i32, i64)>)> = Vec::new();
+        for ((topic, index), offset) in commits {
+            match all.last_mut() {
+                Some((name, offsets)) if ***name == *topic => offsets.push((index, offset)),
+                _ => all.push((StrBytes::from_string(topic).into(), vec![(index, offset)])),
             }
-            all
         }
-    }
+        return all;
+    };
+    let offset = |name: &TopicName, index| commits.get(&(name.to_string(), index)).copied().unwrap_or(-1);
+    topics
+        .into_iter()
+        .map(|(name, partitions)| {
+            let offsets = partitions.into_iter().map(|index| (index, offset(&name, index))).collect();
+            (name, offsets)
+        })
+        .collect()
 }
 
 fn commits(state: &State, broker: i32, request: OffsetFetchRequest, version: i16) -> OffsetFetchResponse {

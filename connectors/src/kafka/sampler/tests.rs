@@ -70,21 +70,24 @@ fn partitions(sample: &Sample) -> &[PartitionOffsets] {
     &offsets.partitions
 }
 
-/// Topic, partition, committed offset and log end of each partition of a complete sample.
+/// Topic, partition, committed offset and log end.
+type Row<'a> = (&'a str, i32, Option<i64>, i64);
+
+/// The partitions of a complete sample.
 #[track_caller]
-fn complete(outcome: &Outcome) -> Vec<(&str, i32, Option<i64>, i64)> {
+fn complete(outcome: &Outcome) -> Vec<Row<'_>> {
     let sample = outcome.as_ref().expect("it was measured");
     assert!(sample.missing.is_none(), "{:?}", sample.missing);
     seen(sample)
 }
 
-fn seen(sample: &Sample) -> Vec<(&str, i32, Option<i64>, i64)> {
+fn seen(sample: &Sample) -> Vec<Row<'_>> {
     partitions(sample).iter().map(|p| (&*p.topic, p.partition, p.committed, p.log_end)).collect()
 }
 
 /// The partitions of a partial sample, and the text of why others are missing.
 #[track_caller]
-fn incomplete(outcome: &Outcome) -> (Vec<(&str, i32, Option<i64>, i64)>, String) {
+fn incomplete(outcome: &Outcome) -> (Vec<Row<'_>>, String) {
     let sample = outcome.as_ref().expect("a part was measured");
     (seen(sample), sample.missing.as_ref().expect("a part is missing").to_string())
 }

@@ -1,9 +1,9 @@
-//! SASL over real connections.
+//! SASL, and TLS where there is none, over real connections.
 
 use secrecy::SecretString;
 
 use super::*;
-use crate::kafka::settings::Login;
+use crate::{kafka::settings::Login, tls::TlsSettings};
 
 async fn cluster() -> ScriptedKafka {
     let cluster = ScriptedKafka::start(1).await;
@@ -61,4 +61,16 @@ async fn a_session_is_left_before_it_ends() {
         let outcome = one(&mut sampler, query("workers", &["orders"])).await;
         assert_eq!(complete(&outcome), [("orders", 0, Some(4), 10)]);
     }
+}
+
+#[tokio::test]
+async fn b28_a_port_without_tls_is_said_to_be_one() {
+    let cluster = cluster().await;
+    let tls = Some(TlsSettings { insecure: true, ..TlsSettings::default() });
+    let mut sampler = with(Settings { tls, ..settings(&cluster) }, Limits::default());
+    let error = failure(one(&mut sampler, query("workers", &["orders"])).await);
+    assert!(error.to_string().contains("does this port speak TLS?"), "{error}");
+    let broker = cluster.state().brokers[&1].to_string();
+    let cause = std::error::Error::source(&error).expect("the log is told more").to_string();
+    assert!(cause.contains(&broker), "{cause}");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The newest versions of Metadata, FindCoordinator, OffsetFetch, ListOffsets and ShareGroupDescribe.
+/// The newest versions of what this client asks, in the order of `apis`.
 fn speak(cluster: &ScriptedKafka, newest: [i16; 5]) {
     let apis = [
         ApiKey::Metadata,

@@ -30,7 +30,8 @@ pub(super) async fn serve(config: &Config) -> Result<(), CommandError> {
     let limits = Limits { partitions: config.limits.partitions_per_trigger.get(), ..Limits::default() };
     let clock = Arc::new(SystemClock);
     let environment = Environment { clock: clock.clone(), egress: Egress::open(), limits };
-    let core = Arc::new(Scaler::new(Connectors { environment }, credentials, clock, settings(config), metrics.on_poll()));
+    let core =
+        Arc::new(Scaler::new(Connectors { environment }, credentials, clock, settings(config), metrics.on_poll()));
 
     let addresses = server::Settings { grpc: config.grpc.listen, http: config.http.listen, ..Default::default() };
     let server = Server::bind(&addresses).await?;

@@ -103,8 +103,12 @@ impl Slot {
             confirms = confirms.into_iter().chain(at).min();
         }
         state.polled = Some(polled);
-        state.due = next_on_grid(phase, state.interval());
-        state.confirm(confirms, now);
+        let interval = state.interval();
+        state.due = match confirms.map(|at| at.since(now.boot)) {
+            // A sample in between would prove nothing.
+            Some(wait) if wait <= interval => Instant::now() + wait,
+            _ => next_on_grid(phase, interval),
+        };
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -32,7 +32,7 @@ lint: toolchain $(DENY)
 	  { echo "make lint needs rustfmt and clippy: rustup component add rustfmt clippy, or Debian's rustfmt and rust-clippy" >&2; exit 1; }
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items --locked
 	"$(DENY)" --locked check licenses bans sources
 
 # `need` takes pairs of a command and the Debian package that has it, and installs the packages whose command is missing.

@@ -16,7 +16,7 @@ KAFKA_POM := tests/services/kafka/pom.xml
 KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' $(KAFKA_POM))
 KAFKA_DIR := $(CACHE)/kafka-$(KAFKA_VERSION)
 
-.PHONY: demo test lint toolchain services kafka
+.PHONY: demo test lint bench toolchain services kafka
 
 # A Worker goes 0 -> N -> 0 on an embedded Kafka, in under a minute once it is built.
 demo: toolchain
@@ -26,6 +26,10 @@ demo: toolchain
 # Unit tests, then the integration binary, which starts the services it needs on loopback ports of its own and stops them.
 test: toolchain services
 	cargo test --workspace --locked
+
+# Ratios side by side with a bare service, in half a minute.
+bench: toolchain
+	cargo run --release --locked -p tidegate-benches
 
 lint: toolchain $(DENY)
 	@cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || \

@@ -227,6 +227,21 @@ impl SampleError {
         }
     }
 
+    /// Whether it lasts until the tenant acts: asking sooner would not help.
+    pub fn is_for_tenant(&self) -> bool {
+        match self {
+            Self::Unauthorized { .. }
+            | Self::Credential(_)
+            | Self::Misconfigured(_)
+            | Self::NotFound(_)
+            | Self::Forbidden(_)
+            | Self::ShareGroup(_)
+            | Self::OverLimit { .. }
+            | Self::Refused => true,
+            Self::Tls(..) | Self::Unreachable(_) | Self::NotReady(_) | Self::TimedOut | Self::Malformed(_) => false,
+        }
+    }
+
     /// The same error without its cause, which cannot be copied.
     #[must_use]
     pub fn without_cause(&self) -> Self {

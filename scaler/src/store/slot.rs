@@ -132,9 +132,13 @@ impl State {
         sample
     }
 
-    /// The shortest interval that a trigger of this query wants.
+    /// The shortest interval that a trigger of this query wants. While the tenant must act, none is in a hurry.
     fn interval(&self) -> Duration {
-        let wanted = self.watchers.iter().filter_map(|watched| Some(watched.interval(watched.polled()?)));
+        let for_tenant = self.failure.as_ref().is_some_and(|failure| failure.is_for_tenant());
+        let wanted = self.watchers.iter().filter_map(|watched| {
+            let polled = watched.polled()?;
+            Some(if for_tenant { polled.rules.interval } else { watched.interval(polled) })
+        });
         wanted.min().unwrap_or(Duration::from_secs(60))
     }
 

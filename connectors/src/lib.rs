@@ -8,6 +8,7 @@ pub mod http;
 pub mod kafka;
 pub mod metadata;
 pub mod oauth;
+pub mod prometheus;
 pub mod sampler;
 pub mod tenant;
 pub mod tls;

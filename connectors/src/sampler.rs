@@ -6,7 +6,7 @@ use crate::{
     clock::{BootInstant, SharedClock},
     credentials::CredentialName,
     egress::Egress,
-    kafka,
+    kafka, prometheus,
     tenant::TenantId,
     trigger::Kind,
 };
@@ -30,6 +30,8 @@ pub struct Endpoint {
 pub enum Address {
     /// A Kafka cluster.
     Kafka(kafka::Address),
+    /// A server with Prometheus' query API.
+    Prometheus(prometheus::Address),
 }
 
 /// What is asked of an endpoint. Thresholds are not in it, so that triggers share polls.
@@ -37,6 +39,8 @@ pub enum Address {
 pub enum Query {
     /// A consumer group and its topics.
     Kafka(kafka::Query),
+    /// A PromQL expression.
+    Prometheus(prometheus::Query),
 }
 
 /// One measurement of one query.
@@ -55,6 +59,8 @@ pub struct Sample {
 pub enum Data {
     /// Offsets per partition.
     Kafka(kafka::Offsets),
+    /// The value of an expression.
+    Prometheus(prometheus::Value),
 }
 
 impl Address {
@@ -62,6 +68,7 @@ impl Address {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Kafka(_) => Kind::Kafka,
+            Self::Prometheus(_) => Kind::Prometheus,
         }
     }
 
@@ -69,6 +76,7 @@ impl Address {
     pub fn shown(&self) -> String {
         match self {
             Self::Kafka(address) => address.metadata().get("bootstrapServers").unwrap_or("by credential").to_owned(),
+            Self::Prometheus(address) => prometheus::shown(address.metadata()),
         }
     }
 }
@@ -78,6 +86,7 @@ impl Data {
     pub fn follow(&mut self, previous: &Self) {
         match (self, previous) {
             (Self::Kafka(offsets), Self::Kafka(before)) => offsets.follow(before),
+            _ => {}
         }
     }
 }
@@ -139,6 +148,8 @@ pub enum Subject {
     ConsumerGroup(Arc<str>),
     /// Partitions of `partitionLimitation` that the topic does not have.
     Partitions(Arc<str>),
+    /// Prometheus' query API under the trigger's `serverAddress`.
+    QueryApi,
 }
 
 impl fmt::Display for Subject {
@@ -148,6 +159,7 @@ impl fmt::Display for Subject {
             Self::TopicOfGroup => f.write_str("a topic that the consumer group has commits for"),
             Self::ConsumerGroup(name) => write!(f, "consumer group {name}"),
             Self::Partitions(ids) => write!(f, "partitions {ids} of partitionLimitation"),
+            Self::QueryApi => f.write_str("the query API (/api/v1/query) under serverAddress"),
         }
     }
 }
@@ -179,6 +191,15 @@ pub enum SampleError {
     /// The tenant must name a consumer group: share groups have no lag.
     #[error("{0} is a share group, which has no committed offsets")]
     ShareGroup(Subject),
+    /// The tenant must fix the query: the source does not answer it.
+    #[error("query refused: {0}")]
+    RefusedQuery(&'static str),
+    /// The tenant must fix the query: it must return one series.
+    #[error("the query returned {0} series, and not one")]
+    ManySeries(usize),
+    /// The tenant must fix the query, or set `ignoreNullValues`.
+    #[error("the query returned no value, and ignoreNullValues is false")]
+    NoValue,
     /// The tenant must ask for less: more than a limit allows.
     #[error("{what} over the limit of {limit}")]
     OverLimit {
@@ -221,6 +242,9 @@ impl SampleError {
             Self::NotFound(_)
             | Self::Forbidden(_)
             | Self::ShareGroup(_)
+            | Self::RefusedQuery(_)
+            | Self::ManySeries(_)
+            | Self::NoValue
             | Self::OverLimit { .. }
             | Self::NotReady(_)
             | Self::Malformed(_) => false,
@@ -252,6 +276,9 @@ impl SampleError {
             Self::NotFound(subject) => Self::NotFound(subject.clone()),
             Self::Forbidden(subject) => Self::Forbidden(subject.clone()),
             Self::ShareGroup(subject) => Self::ShareGroup(subject.clone()),
+            Self::RefusedQuery(reason) => Self::RefusedQuery(reason),
+            Self::ManySeries(count) => Self::ManySeries(*count),
+            Self::NoValue => Self::NoValue,
             Self::OverLimit { what, limit } => Self::OverLimit { what, limit: *limit },
             Self::Refused => Self::Refused,
             Self::Tls(reason, _) => Self::Tls(reason, None),

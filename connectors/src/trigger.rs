@@ -7,6 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::{
     cron, kafka,
     metadata::{CredentialSource, Metadata, ParameterError, Parameters},
+    prometheus,
     sampler::{Address, Data, Query, Reading, Sample, SampleError},
 };
 
@@ -42,6 +43,8 @@ pub enum Source {
 pub enum Threshold {
     /// Lag of a consumer group.
     Kafka(kafka::Threshold),
+    /// Value of a PromQL expression.
+    Prometheus(prometheus::Threshold),
 }
 
 impl Threshold {
@@ -49,6 +52,8 @@ impl Threshold {
     pub fn reading(&self, sample: &Sample) -> Result<Reading, SampleError> {
         match (self, &sample.data) {
             (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.reading(offsets, sample.taken),
+            (Self::Prometheus(threshold), Data::Prometheus(value)) => threshold.reading(value),
+            _ => Err(SampleError::Malformed("a sample of another kind")),
         }
     }
 }
@@ -60,10 +65,12 @@ pub enum Kind {
     Kafka,
     /// A window of time.
     Cron,
+    /// Value of a PromQL expression.
+    Prometheus,
 }
 
 /// `triggerType`'s words. `apache-kafka` is KEDA's other Kafka scaler; `kafka` accepts what it does.
-pub const KINDS: &[(&str, Kind)] = &[("kafka", Kind::Kafka), ("cron", Kind::Cron)];
+pub const KINDS: &[(&str, Kind)] = &[("kafka", Kind::Kafka), ("cron", Kind::Cron), ("prometheus", Kind::Prometheus)];
 
 impl Kind {
     /// The keys that this kind knows, besides those of every trigger.
@@ -71,6 +78,7 @@ impl Kind {
         match self {
             Self::Kafka => kafka::KEYS,
             Self::Cron => cron::KEYS,
+            Self::Prometheus => prometheus::KEYS,
         }
     }
 
@@ -79,6 +87,7 @@ impl Kind {
         match self {
             Self::Kafka => "kafka",
             Self::Cron => "cron",
+            Self::Prometheus => "prometheus",
         }
     }
 }
@@ -90,6 +99,7 @@ pub fn parse(kind: Kind, metadata: &Metadata, with_credential: bool) -> Result<S
     match kind {
         Kind::Kafka => kafka::parse(metadata, parameters),
         Kind::Cron => cron::parse(parameters),
+        Kind::Prometheus => prometheus::parse(metadata, parameters),
     }
 }
 
@@ -106,6 +116,8 @@ impl Threshold {
     pub fn detail(&self, sample: &Sample) -> Vec<Detail> {
         match (self, &sample.data) {
             (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.detail(offsets, sample.taken),
+            (Self::Prometheus(threshold), Data::Prometheus(value)) => threshold.detail(value),
+            _ => Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_connectors::{
     credentials::Credentials,
     kafka::KafkaSampler,
+    prometheus::PrometheusSampler,
     sampler::{Address, Endpoint, Environment, Query, Sample, SampleError, Sampler},
 };
 
@@ -27,6 +28,8 @@ pub struct Connectors {
 pub enum Client {
     /// Of a Kafka cluster.
     Kafka(KafkaSampler),
+    /// Of a server with Prometheus' query API.
+    Prometheus(PrometheusSampler),
 }
 
 impl Connect for Connectors {
@@ -37,6 +40,10 @@ impl Connect for Connectors {
             Address::Kafka(address) => {
                 KafkaSampler::new(&endpoint.tenant, address, credentials, &self.environment).map(Client::Kafka)
             }
+            Address::Prometheus(address) => {
+                PrometheusSampler::new(&endpoint.tenant, address, credentials, &self.environment)
+                    .map(Client::Prometheus)
+            }
         }
     }
 }
@@ -45,6 +52,7 @@ impl Sampler for Client {
     async fn sample(&mut self, queries: &[Arc<Query>]) -> Vec<Result<Sample, SampleError>> {
         match self {
             Self::Kafka(client) => client.sample(queries).await,
+            Self::Prometheus(client) => client.sample(queries).await,
         }
     }
 }

@@ -56,6 +56,11 @@ fn cadence(kind: Kind) -> Cadence {
             waking: Duration::from_millis(500),
             confirm_after: Duration::from_millis(500),
         },
+        Kind::Prometheus => Cadence {
+            base: Duration::from_secs(15),
+            waking: Duration::from_secs(5),
+            confirm_after: Duration::from_millis(500),
+        },
     }
 }
 

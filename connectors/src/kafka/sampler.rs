@@ -104,7 +104,7 @@ impl Sampler for KafkaSampler {
         let mut plans: Vec<_> = queries
             .iter()
             .map(|query| {
-                let AnyQuery::Kafka(query) = &**query;
+                let AnyQuery::Kafka(query) = &**query else { unreachable!("a trigger's address and query are of one kind") };
                 Plan::new(query)
             })
             .collect();

@@ -104,7 +104,7 @@ impl Sampler for ScriptedSampler {
         let groups: Vec<_> = queries
             .iter()
             .map(|query| {
-                let Query::Kafka(query) = &**query;
+                let Query::Kafka(query) = &**query else { panic!("only Kafka's queries are scripted") };
                 query.group.to_string()
             })
             .collect();

@@ -22,7 +22,10 @@ pub fn code(refusal: &Refusal) -> Code {
             | SampleError::Credential(_)
             | SampleError::NotFound(_)
             | SampleError::Forbidden(_)
-            | SampleError::ShareGroup(_) => Code::FailedPrecondition,
+            | SampleError::ShareGroup(_)
+            | SampleError::RefusedQuery(_)
+            | SampleError::ManySeries(_)
+            | SampleError::NoValue => Code::FailedPrecondition,
             SampleError::OverLimit { .. } => Code::ResourceExhausted,
             SampleError::Refused => Code::PermissionDenied,
             SampleError::Tls(..)

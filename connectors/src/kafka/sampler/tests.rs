@@ -66,7 +66,7 @@ async fn one(sampler: &mut KafkaSampler, query: Query) -> Outcome {
 }
 
 fn partitions(sample: &Sample) -> &[PartitionOffsets] {
-    let Data::Kafka(offsets) = &sample.data;
+    let Data::Kafka(offsets) = &sample.data else { panic!("Kafka's data") };
     &offsets.partitions
 }
 

@@ -20,7 +20,9 @@ fn read(changes: &[(&str, &str)]) -> Result<Spec, ParameterError> {
 fn spec(changes: &[(&str, &str)]) -> (Spec, sampler::Address, Query, Threshold) {
     let spec = read(changes).unwrap_or_else(|error| panic!("{changes:?}: {error}"));
     let Source::Measured { address, query, threshold } = spec.source.clone() else { panic!("a measured source") };
-    let (sampler::Query::Kafka(query), trigger::Threshold::Kafka(threshold)) = (query, threshold);
+    let (sampler::Query::Kafka(query), trigger::Threshold::Kafka(threshold)) = (query, threshold) else {
+        panic!("Kafka's own")
+    };
     (spec, address, query, threshold)
 }
 

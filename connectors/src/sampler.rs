@@ -84,9 +84,8 @@ impl Address {
 impl Data {
     /// Carries over what only time can tell (when an offset last moved, where it was first) from the sample before.
     pub fn follow(&mut self, previous: &Self) {
-        match (self, previous) {
-            (Self::Kafka(offsets), Self::Kafka(before)) => offsets.follow(before),
-            _ => {}
+        if let (Self::Kafka(offsets), Self::Kafka(before)) = (self, previous) {
+            offsets.follow(before);
         }
     }
 }

@@ -104,7 +104,9 @@ impl Sampler for KafkaSampler {
         let mut plans: Vec<_> = queries
             .iter()
             .map(|query| {
-                let AnyQuery::Kafka(query) = &**query else { unreachable!("a trigger's address and query are of one kind") };
+                let AnyQuery::Kafka(query) = &**query else {
+                    unreachable!("a trigger's address and query are of one kind")
+                };
                 Plan::new(query)
             })
             .collect();

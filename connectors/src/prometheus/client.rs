@@ -68,8 +68,8 @@ impl PrometheusSampler {
         let settings = Settings::read(Parameters::new(address.metadata(), source))
             .map_err(SampleError::Misconfigured)?
             .expect("nothing is still to be read");
-        let http = HttpClient::new(tenant, &settings.url, &settings.tls, environment)
-            .map_err(SampleError::Misconfigured)?;
+        let http =
+            HttpClient::new(tenant, &settings.url, &settings.tls, environment).map_err(SampleError::Misconfigured)?;
         let tokens = match &settings.scheme {
             Scheme::OAuth(grant) => Some(
                 TokenSource::new(tenant, grant.clone(), &settings.tls, environment)
@@ -149,12 +149,14 @@ impl PrometheusSampler {
             400 => SampleError::RefusedQuery("bad PromQL or parameters (HTTP 400)"),
             405 => SampleError::RefusedQuery("the server takes no POST (HTTP 405)"),
             422 => SampleError::RefusedQuery("it cannot be evaluated (HTTP 422)"),
-            300..=399 => SampleError::RefusedQuery("the server redirects, and redirects are not followed (HTTP 3xx)"),
+            _ if status.is_redirection() => {
+                SampleError::RefusedQuery("the server redirects, and redirects are not followed (HTTP 3xx)")
+            }
             408 | 499 => SampleError::NotReady("the query took too long (HTTP 408 or 499)"),
             429 => SampleError::NotReady("too many requests (HTTP 429)"),
             503 => SampleError::NotReady("the server is overloaded or the query took too long (HTTP 503)"),
-            500..=599 => SampleError::NotReady("the server or a proxy failed (HTTP 5xx)"),
-            400..=499 => SampleError::RefusedQuery("the server refused the request (HTTP 4xx)"),
+            _ if status.is_server_error() => SampleError::NotReady("the server or a proxy failed (HTTP 5xx)"),
+            _ if status.is_client_error() => SampleError::RefusedQuery("the server refused the request (HTTP 4xx)"),
             _ => SampleError::Malformed("its HTTP status is none of Prometheus'"),
         }
     }
@@ -173,10 +175,10 @@ impl Sampler for PrometheusSampler {
         let (client, bearer) = (&*self, bearer.as_ref());
         let mut answers: Vec<_> = stream::iter(order)
             .map(|n| async move {
-                match &*queries[n] {
-                    AnyQuery::Prometheus(query) => (n, client.ask(query, bearer, until).await),
-                    _ => (n, Err(SampleError::Malformed("a query of another kind"))),
-                }
+                let AnyQuery::Prometheus(query) = &*queries[n] else {
+                    unreachable!("a trigger's address and query are of one kind")
+                };
+                (n, client.ask(query, bearer, until).await)
             })
             .buffer_unordered(IN_FLIGHT)
             .collect()

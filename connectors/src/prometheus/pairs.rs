@@ -53,7 +53,8 @@ pub fn add_header(
     (name, value): (&str, &str),
     authenticates: bool,
 ) -> Result<(), ParameterError> {
-    let name = HeaderName::try_from(name).map_err(|_| ParameterError::new(key, "has a name that no header can have"))?;
+    let name =
+        HeaderName::try_from(name).map_err(|_| ParameterError::new(key, "has a name that no header can have"))?;
     if is_forbidden(name.as_str()) && !(authenticates && name == reqwest::header::AUTHORIZATION) {
         let problem = format!("must not set {name}{}", way_out(name.as_str()));
         return Err(ParameterError::new(key, problem));

@@ -50,8 +50,22 @@ mod tests {
             assert!(is_plain(plain), "{plain}");
         }
         for other in [
-            "", "5", "sum(up)", "up + 1", "up[5m]", "up{a=\"b\"}[5m]", "up offset 5m", "up{} offset 5m", "up @ 0", "-up",
-            "up{", "up{x=\"}\"", "{", "up{a=\"b\"} > 1", "(up)", "sum by (x) (up)",
+            "",
+            "5",
+            "sum(up)",
+            "up + 1",
+            "up[5m]",
+            "up{a=\"b\"}[5m]",
+            "up offset 5m",
+            "up{} offset 5m",
+            "up @ 0",
+            "-up",
+            "up{",
+            "up{x=\"}\"",
+            "{",
+            "up{a=\"b\"} > 1",
+            "(up)",
+            "sum by (x) (up)",
         ] {
             assert!(!is_plain(other), "{other}");
         }

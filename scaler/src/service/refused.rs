@@ -96,6 +96,11 @@ mod tests {
         let share = SampleError::ShareGroup(Subject::ConsumerGroup("g".into()));
         let text = "consumer group g is a share group, which has no committed offsets";
         check(&source(share), FailedPrecondition, text);
+        let refused = SampleError::RefusedQuery("bad PromQL");
+        check(&source(refused), FailedPrecondition, "query refused: bad PromQL");
+        check(&source(SampleError::ManySeries(3)), FailedPrecondition, "the query returned 3 series, and not one");
+        let no_value = "the query returned no value, and ignoreNullValues is false";
+        check(&source(SampleError::NoValue), FailedPrecondition, no_value);
         let over = SampleError::OverLimit { what: "partitions", limit: 10_000 };
         check(&source(over), ResourceExhausted, "partitions over the limit of 10000");
         let limit = Refusal::Limit { what: "triggers", limit: 1000 };

@@ -86,7 +86,9 @@ fn b96_values_that_are_short() {
 #[test]
 fn b97_series_are_counted() {
     let series = r#"{"metric":{"job":"hunter2"},"value":[1,"5"]}"#;
-    for (count, text) in [(2, "the query returned 2 series, and not one"), (700, "the query returned 700 series, and not one")] {
+    for (count, text) in
+        [(2, "the query returned 2 series, and not one"), (700, "the query returned 700 series, and not one")]
+    {
         check(&vector(&vec![series; count].join(",")), Error(text));
     }
 }

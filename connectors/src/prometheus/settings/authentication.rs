@@ -69,7 +69,12 @@ impl Modes {
                 "bearer" => Some(Authorization::Bearer),
                 "basic" => Some(Authorization::Basic),
                 "oauth" => Some(Authorization::OAuth),
-                _ => return Err(ParameterError::new(key, "must be a list of apiKey, basic, bearer, custom, oauth, tls")),
+                _ => {
+                    return Err(ParameterError::new(
+                        key,
+                        "must be a list of apiKey, basic, bearer, custom, oauth, tls",
+                    ));
+                }
             };
             modes.tls |= mode == "tls";
             modes.custom |= mode == "custom";

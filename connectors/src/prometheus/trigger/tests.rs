@@ -74,11 +74,23 @@ fn what_keda_accepts_is_accepted() {
         &[("authModes", "custom"), ("customAuthHeader", "X-AUTH-TOKEN"), ("customAuthValue", "tooooken\n")],
         &[("authModes", "custom"), ("customAuthHeader", "Authorization"), ("customAuthValue", "ApiKey abc")],
         &[("authModes", "oauth"), ("oauthTokenURI", "https://idp/token"), ("clientID", "id"), ("clientSecret", "s")],
-        &[("authModes", "oauth"), ("oauthTokenURI", "https://idp/token"), ("clientID", "id"), ("endpointParams", "a=1&b=2")],
+        &[
+            ("authModes", "oauth"),
+            ("oauthTokenURI", "https://idp/token"),
+            ("clientID", "id"),
+            ("endpointParams", "a=1&b=2"),
+        ],
         &[("authModes", "apiKey"), ("apiKey", "key")],
         &[("authModes", "apiKey"), ("apiKey", "key"), ("method", "query"), ("keyParamName", "token")],
-        &[("authModes", "apiKey,bearer,custom,tls"), ("apiKey", "key"), ("bearerToken", "t"), ("cert", "c"), ("key", "k"),
-            ("customAuthHeader", "X-A"), ("customAuthValue", "v")],
+        &[
+            ("authModes", "apiKey,bearer,custom,tls"),
+            ("apiKey", "key"),
+            ("bearerToken", "t"),
+            ("cert", "c"),
+            ("key", "k"),
+            ("customAuthHeader", "X-A"),
+            ("customAuthValue", "v"),
+        ],
         &[("ca", "ceert")],
     ] {
         spec(changes);
@@ -177,10 +189,28 @@ fn b104_headers() {
     spec(&[("customHeaders", "X-A=1,X-B=dG9r=")]);
     spec(&[("customHeaders", "X-A=,X-Client-Id=cid,X-Tenant-Id=tid,X-Organization-Token=token")]);
     for headers in [
-        "X-A=1,X-A=2", "X-A=1,x-a=2", "Host=evil", "content-length=1", "Authorization=hunter2", "Cookie=hunter2",
-        "Connection=close", "Transfer-Encoding=chunked", "X-Scope-OrgID=other", "x-forwarded-for=1.1.1.1",
-        "X-Forwarded-Host=a", "Forwarded=for=1", "THANOS-TENANT=other", "Proxy-Authorization=hunter2", "TE=trailers",
-        "Accept-Encoding=gzip", "Upgrade=h2c", "X A=1", "=1", "X-A", "X-A:=1", ",",
+        "X-A=1,X-A=2",
+        "X-A=1,x-a=2",
+        "Host=evil",
+        "content-length=1",
+        "Authorization=hunter2",
+        "Cookie=hunter2",
+        "Connection=close",
+        "Transfer-Encoding=chunked",
+        "X-Scope-OrgID=other",
+        "x-forwarded-for=1.1.1.1",
+        "X-Forwarded-Host=a",
+        "Forwarded=for=1",
+        "THANOS-TENANT=other",
+        "Proxy-Authorization=hunter2",
+        "TE=trailers",
+        "Accept-Encoding=gzip",
+        "Upgrade=h2c",
+        "X A=1",
+        "=1",
+        "X-A",
+        "X-A:=1",
+        ",",
     ] {
         rejects(&[("customHeaders", headers)], "customHeaders");
     }
@@ -253,7 +283,9 @@ fn what_a_credential_may_hold_is_not_demanded_before_it_is_read() {
     ] {
         later(changes).unwrap_or_else(|error| panic!("{changes:?}: {error}"));
     }
-    for (changes, key) in [(("query", ""), "query"), (("threshold", ""), "threshold"), (("authModes", "x"), "authModes")] {
+    for (changes, key) in
+        [(("query", ""), "query"), (("threshold", ""), "threshold"), (("authModes", "x"), "authModes")]
+    {
         assert_eq!(later(&[changes]).unwrap_err().key, key);
     }
 }

@@ -33,8 +33,8 @@ pub const BODY_LIMIT: usize = 1 << 20;
 const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 /// Longer than the time between two polls, or every poll would open a connection.
 const POOL_IDLE: Duration = Duration::from_secs(90);
-/// An endpoint has one batch in flight.
-const POOL_SIZE: usize = 2;
+/// Requests that a batch has in flight at once; an endpoint has one batch in flight.
+const POOL_SIZE: usize = 4;
 
 /// A client of one origin.
 pub struct HttpClient {

@@ -15,8 +15,9 @@ DENY := $(CACHE)/cargo-deny-$(DENY_VERSION)/bin/cargo-deny
 KAFKA_POM := tests/services/kafka/pom.xml
 KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' $(KAFKA_POM))
 KAFKA_DIR := $(CACHE)/kafka-$(KAFKA_VERSION)
+PROMETHEUS_DIR := $(CACHE)/prometheus
 
-.PHONY: demo test lint bench toolchain services kafka
+.PHONY: demo test lint bench toolchain services kafka prometheus
 
 # A Worker goes 0 -> N -> 0 on an embedded Kafka, in under a minute once it is built.
 demo: toolchain
@@ -60,7 +61,7 @@ $(DENY): | toolchain
 	env -u CARGO_TARGET_DIR cargo install --quiet --debug --locked --version $(DENY_VERSION) \
 	  --root "$(CACHE)/cargo-deny-$(DENY_VERSION)" cargo-deny
 
-services: kafka
+services: kafka prometheus
 
 kafka: $(KAFKA_DIR)/.complete
 
@@ -71,4 +72,16 @@ $(KAFKA_DIR)/.complete:
 	mvn -q -B -f $(KAFKA_POM) -DincludeScope=runtime -DoutputDirectory="$(KAFKA_DIR).new" dependency:copy-dependencies
 	mv "$(KAFKA_DIR).new" "$(KAFKA_DIR)"
 	tests/services/kafka/archive.sh "$(KAFKA_DIR)" || echo "no class-data archive: Kafka starts slower" >&2
+	touch "$@"
+
+prometheus: $(PROMETHEUS_DIR)/.complete
+
+# Debian's packages, unpacked and not installed: an installed one would start a server of its own.
+$(PROMETHEUS_DIR)/.complete:
+	rm -rf "$(PROMETHEUS_DIR)" "$(PROMETHEUS_DIR).new"
+	mkdir -p "$(PROMETHEUS_DIR).new"
+	apt-get update -qq
+	cd "$(PROMETHEUS_DIR).new" && apt-get download -qq -o APT::Sandbox::User=root prometheus victoria-metrics
+	for package in "$(PROMETHEUS_DIR).new"/*.deb; do dpkg-deb -x "$$package" "$(PROMETHEUS_DIR).new"; rm "$$package"; done
+	mv "$(PROMETHEUS_DIR).new" "$(PROMETHEUS_DIR)"
 	touch "$@"

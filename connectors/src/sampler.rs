@@ -259,6 +259,9 @@ impl SampleError {
             | Self::NotFound(_)
             | Self::Forbidden(_)
             | Self::ShareGroup(_)
+            | Self::RefusedQuery(_)
+            | Self::ManySeries(_)
+            | Self::NoValue
             | Self::OverLimit { .. }
             | Self::Refused => true,
             Self::Tls(..) | Self::Unreachable(_) | Self::NotReady(_) | Self::TimedOut | Self::Malformed(_) => false,

@@ -6,6 +6,7 @@
 mod kafka;
 mod pki;
 mod process;
+mod prometheus;
 mod shared;
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 pub use kafka::{KafkaCluster, Listener, SASL_PASSWORD, SASL_USER, SASL_USER_WITHOUT_RIGHTS};
 pub use pki::{Identity, Pki};
 pub use process::Process;
+pub use prometheus::{Brand, Exporter, MetricsServer, PrometheusServer, VictoriaMetrics};
 pub use shared::{ExclusiveKafka, SharedKafka, stop_all};
 
 use crate::Result;

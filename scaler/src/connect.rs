@@ -29,7 +29,7 @@ pub enum Client {
     /// Of a Kafka cluster.
     Kafka(KafkaSampler),
     /// Of a server with Prometheus' query API.
-    Prometheus(PrometheusSampler),
+    Prometheus(Box<PrometheusSampler>),
 }
 
 impl Connect for Connectors {
@@ -42,7 +42,7 @@ impl Connect for Connectors {
             }
             Address::Prometheus(address) => {
                 PrometheusSampler::new(&endpoint.tenant, address, credentials, &self.environment)
-                    .map(Client::Prometheus)
+                    .map(|client| Client::Prometheus(Box::new(client)))
             }
         }
     }

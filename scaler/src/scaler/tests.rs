@@ -147,6 +147,20 @@ async fn an_outage_of_ten_seconds_is_over_within_five() {
     assert_eq!(scaler.verdict(trigger.reference()).await.ok().map(said), ACTIVE(4.0));
 }
 
+/// Issue 3: the right value again within 10 s, also where the poll interval is longer.
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_interval_does_not_lengthen_an_outage() {
+    let source = Source::new();
+    source.say("g", Says::Lag(9));
+    let (scaler, trigger) = (source.scaler(), Named::kafka("a", "g", &[("pollInterval", "15s")]));
+    scaler.verdict(trigger.reference()).await.unwrap();
+    source.say("g", Says::Unreachable);
+    sleep(seconds(16.0)).await;
+    source.say("g", Says::Lag(4));
+    sleep(seconds(10.0)).await;
+    assert_eq!(scaler.verdict(trigger.reference()).await.ok().map(said), ACTIVE(4.0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_query_that_fails_does_not_slow_the_others() {
     let source = Source::new();

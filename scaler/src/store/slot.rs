@@ -16,6 +16,10 @@ use tokio::time::Instant;
 use super::Watched;
 use crate::{time::Now, trigger::Polled, verdict::Outcome};
 
+/// After a failure that may pass, the next poll is due by then: a source that is back is measured again within 10 s, also
+/// where the poll interval is longer. A source that is away is spared by the poller's back-off.
+const RETRY: Duration = Duration::from_secs(5);
+
 /// One query of an endpoint.
 pub(super) struct Slot {
     pub(super) query: Arc<Query>,
@@ -103,7 +107,8 @@ impl Slot {
             confirms = confirms.into_iter().chain(at).min();
         }
         state.polled = Some(polled);
-        let interval = state.interval();
+        let retry = result.as_ref().is_err_and(|error| !error.is_for_tenant());
+        let interval = if retry { state.interval().min(RETRY) } else { state.interval() };
         state.due = match confirms.map(|at| at.since(now.boot)) {
             // A sample in between would prove nothing.
             Some(wait) if wait <= interval => Instant::now() + wait,

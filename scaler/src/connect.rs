@@ -27,7 +27,7 @@ pub struct Connectors {
 /// A client of any kind.
 pub enum Client {
     /// Of a Kafka cluster.
-    Kafka(KafkaSampler),
+    Kafka(Box<KafkaSampler>),
     /// Of a server with Prometheus' query API.
     Prometheus(Box<PrometheusSampler>),
 }
@@ -37,9 +37,8 @@ impl Connect for Connectors {
 
     fn connect(&self, endpoint: &Endpoint, credentials: Option<&Credentials>) -> Result<Client, SampleError> {
         match &endpoint.address {
-            Address::Kafka(address) => {
-                KafkaSampler::new(&endpoint.tenant, address, credentials, &self.environment).map(Client::Kafka)
-            }
+            Address::Kafka(address) => KafkaSampler::new(&endpoint.tenant, address, credentials, &self.environment)
+                .map(|client| Client::Kafka(Box::new(client))),
             Address::Prometheus(address) => {
                 PrometheusSampler::new(&endpoint.tenant, address, credentials, &self.environment)
                     .map(|client| Client::Prometheus(Box::new(client)))

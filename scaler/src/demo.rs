@@ -5,6 +5,8 @@
 
 mod kafka;
 pub mod keda;
+mod kinds;
+mod sources;
 mod story;
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -16,7 +18,13 @@ use tidegate_connectors::{
 };
 use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 
-use self::{kafka::EmbeddedKafka, keda::Keda, story::Story};
+use self::{
+    kafka::EmbeddedKafka,
+    keda::Keda,
+    kinds::{Kind, Measured},
+    sources::Sources,
+    story::{Clock, Story},
+};
 use crate::{
     connect::Connectors,
     credentials::NoCredentials,
@@ -53,11 +61,36 @@ pub async fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
     });
     let serving = tasks.spawn(serving);
 
-    let keda = Keda::connect(&grpc.to_string(), "demo", "worker", &kafka.trigger()).await?;
-    let told = timeout(LIMIT, Story::new(&kafka, keda).tell()).await;
+    let told = timeout(LIMIT, tell(&kafka, &grpc.to_string())).await;
     drop(stop);
     while !serving.is_finished() && tasks.join_next().await.is_some_and(|ended| ended.is_ok()) {}
     told.map_err(|_elapsed| "the Worker was not back at zero in time")?
+}
+
+/// The Kafka story, and beside it the other kinds.
+async fn tell(kafka: &EmbeddedKafka, address: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let (mails, metrics) = (Sources::start().await?, Sources::start().await?);
+    println!("  scripted: a RabbitMQ management API on {}, a Prometheus on {}", mails.address(), metrics.address());
+    let keda = async |name: &str, metadata: std::collections::HashMap<String, String>| {
+        Keda::connect(address, "demo", name, &metadata).await
+    };
+    let clock = Clock::start();
+    let say = |what: &str| clock.say(what);
+    let story = Story::new(kafka, keda("worker", kafka.trigger()).await?, clock);
+    let rabbitmq = Kind::new("rabbitmq", keda("mailer", mails.rabbitmq()).await?, &mails);
+    let prometheus = Kind::new("prometheus", keda("reporter", metrics.prometheus()).await?, &metrics);
+    let cron = keda("office", sources::cron()).await?.tick().await?;
+    say(&format!("cron: the window is open: {} replicas", cron.value));
+    let (worker, rabbitmq, prometheus) = tokio::try_join!(story.tell(), rabbitmq.tell(say), prometheus.tell(say))?;
+    println!("\n  measured:");
+    worker.print();
+    for Measured { kind, woken, asleep, value } in [rabbitmq, prometheus] {
+        let (woken, asleep) = (woken.as_secs_f64(), asleep.as_secs_f64());
+        println!(
+            "    {kind:<10} value {value}: true after {woken:.2} s, inactive {asleep:.2} s after the last message"
+        );
+    }
+    Ok(())
 }
 
 fn scaler(metrics: &Arc<Metrics>) -> Scaler {

@@ -6,6 +6,7 @@ pub mod kafka_client;
 pub mod rust_source;
 pub mod scripted_kafka;
 pub mod services;
+pub mod tidegate;
 pub mod wire_count;
 
 /// Any error; a test needs only its text.

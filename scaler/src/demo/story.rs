@@ -35,13 +35,52 @@ const RECORDS: usize = 1200;
 const RATE: usize = 40;
 const STEP: Duration = Duration::from_millis(100);
 
-type Told = Result<(), Box<dyn Error + Send + Sync>>;
+type Told<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The time that the lines of the demo begin with.
+#[derive(Clone, Copy)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts at zero.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Prints one line.
+    pub fn say(&self, what: &str) {
+        println!("  {:>6.2} s  {what}", self.0.elapsed().as_secs_f64());
+    }
+}
+
+/// What was measured of the Worker.
+pub struct Measured {
+    woken: Duration,
+    most: u32,
+    consumed: usize,
+    ticks: usize,
+    tick: Duration,
+}
+
+impl Measured {
+    /// Prints the figures.
+    pub fn print(&self) {
+        println!("    kafka      from the first record to true on the push stream  {:>8.0} ms", ms(self.woken));
+        println!("    kafka      replicas                                          0 -> {} -> 0", self.most);
+        println!("    kafka      records consumed                                  {:>8}", self.consumed);
+        println!(
+            "    kafka      three calls of one KEDA tick, median of {:>3}       {:>8.2} ms",
+            self.ticks,
+            ms(self.tick)
+        );
+    }
+}
 
 /// The Worker, and what is known of it.
 pub struct Story<'a> {
     kafka: &'a EmbeddedKafka,
     keda: Keda,
-    started: Instant,
+    clock: Clock,
     replicas: u32,
     most: u32,
     last_active: Instant,
@@ -53,12 +92,12 @@ pub struct Story<'a> {
 
 impl<'a> Story<'a> {
     /// A Worker that sleeps.
-    pub fn new(kafka: &'a EmbeddedKafka, keda: Keda) -> Self {
+    pub fn new(kafka: &'a EmbeddedKafka, keda: Keda, clock: Clock) -> Self {
         let now = Instant::now();
         Self {
             kafka,
             keda,
-            started: now,
+            clock,
             replicas: 0,
             most: 0,
             last_active: now,
@@ -70,12 +109,12 @@ impl<'a> Story<'a> {
     }
 
     /// From asleep to asleep.
-    pub async fn tell(mut self) -> Told {
-        println!(
-            "  the Worker: pollingInterval {} s, cooldownPeriod {} s, maxReplicaCount {MOST_REPLICAS}\n",
+    pub async fn tell(mut self) -> Told<Measured> {
+        self.say(&format!(
+            "the Worker: pollingInterval {} s, cooldownPeriod {} s, maxReplicaCount {MOST_REPLICAS}",
             POLL.as_secs(),
             COOLDOWN.as_secs()
-        );
+        ));
         let (producer, consumer) = (self.kafka.producer()?, self.kafka.consumer()?);
         let mut activations = self.keda.activations().await?;
         let (mut polls, mut steps) = (steadily(POLL), steadily(STEP));
@@ -150,22 +189,17 @@ impl<'a> Story<'a> {
     }
 
     fn say(&self, what: &str) {
-        println!("  {:>6.2} s  {what}", self.started.elapsed().as_secs_f64());
+        self.clock.say(what);
     }
 
-    fn end(mut self) -> Told {
+    fn end(mut self) -> Told<Measured> {
         let woken = self.woken.ok_or("the Worker was not woken by the push stream")?;
-        self.ticks.sort_unstable();
-        let median = self.ticks[self.ticks.len() / 2];
-        println!("\n  measured:");
-        println!("    from the first record to true on the push stream   {:>8.0} ms", woken.as_secs_f64() * 1e3);
-        println!("    replicas                                           0 -> {} -> 0", self.most);
-        println!("    records consumed                                   {:>8}", self.consumed);
-        println!("    three calls of one KEDA tick, median of {:>3}        {:>8.2} ms", self.ticks.len(), ms(median));
         if self.most < 2 {
             return Err("the Worker was not scaled beyond one replica".into());
         }
-        Ok(())
+        self.ticks.sort_unstable();
+        let (ticks, tick) = (self.ticks.len(), self.ticks[self.ticks.len() / 2]);
+        Ok(Measured { woken, most: self.most, consumed: self.consumed, ticks, tick })
     }
 }
 

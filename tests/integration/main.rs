@@ -2,6 +2,7 @@
 //! tests need.
 
 mod harness_check;
+mod kafka_cases;
 mod prometheus;
 mod tidy;
 
@@ -10,7 +11,10 @@ use tidegate_tests::services;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = [tidy::trials(), harness_check::trials(), prometheus::trials()].into_iter().flatten().collect();
+    let trials = [tidy::trials(), harness_check::trials(), kafka_cases::trials(), prometheus::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     services::stop_all();
     conclusion.exit();

@@ -3,6 +3,7 @@
 
 mod harness_check;
 mod kafka_cases;
+mod kafka_security;
 mod prometheus;
 mod tidy;
 
@@ -11,10 +12,16 @@ use tidegate_tests::services;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = [tidy::trials(), harness_check::trials(), kafka_cases::trials(), prometheus::trials()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let trials = [
+        tidy::trials(),
+        harness_check::trials(),
+        kafka_cases::trials(),
+        kafka_security::trials(),
+        prometheus::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     services::stop_all();
     conclusion.exit();

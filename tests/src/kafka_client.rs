@@ -3,12 +3,14 @@
 //!
 //! Invariant: it answers what the cluster says now, from a client made for the call; nothing is cached between calls.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -115,7 +117,14 @@ impl KafkaClient {
             self.config().set("group.id", group).set("enable.auto.commit", "false").create()?;
         blocking(move || {
             consumer.assign(&list)?;
-            Ok(consumer.commit(&list, CommitMode::Sync)?)
+            // A group's coordinator may still load, and move: a client asks again, as Kafka's protocol has it.
+            let until = Instant::now() + SETTLE_DEADLINE;
+            loop {
+                match consumer.commit(&list, CommitMode::Sync) {
+                    Err(error) if moves(&error) && Instant::now() < until => thread::sleep(SETTLE_POLL),
+                    committed => return Ok(committed?),
+                }
+            }
         })
         .await
     }
@@ -250,6 +259,13 @@ async fn send(producer: &FutureProducer, topic: &str, partition: i32, count: usi
     });
     try_join_all(records).await?;
     Ok(())
+}
+
+/// Whether a commit failed because the group's coordinator is on its way.
+fn moves(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator};
+    let code = error.rdkafka_error_code();
+    matches!(code, Some(CoordinatorLoadInProgress | CoordinatorNotAvailable | NotCoordinator))
 }
 
 fn options() -> AdminOptions {

@@ -137,11 +137,31 @@ fn the_configuration_file_has_every_key_with_its_default() {
     assert_eq!(load(&block), Ok(Config::default()));
     let all = block.replace("provider: none", "provider: directory").replace("# directory:", "directory:");
     assert!(load(&all).is_ok(), "{all}");
-    let keys: BTreeMap<String, Value> = serde_saphyr::from_str(&all).unwrap();
-    assert_eq!(known_keys(""), names(keys.keys().map(String::as_str)));
-    for (key, below) in keys.iter().filter_map(|(key, value)| Some((key, value.as_object()?))) {
-        assert_eq!(known_keys(key), names(below.keys().map(String::as_str)), "{key}");
+    let file: Value = serde_saphyr::from_str(&all).unwrap();
+    let mut keys = Names::new();
+    collect_keys(&file, &mut keys);
+    // A credential's provider is written otherwise than it is kept.
+    let kept = format!("{:?}", Config::default());
+    let fields = kept.split(": ").filter_map(|before| before.rsplit([' ', '{']).next());
+    let known: Names = fields.filter(|field| is_field(field)).map(camel_case).collect();
+    assert_eq!(keys, known.into_iter().chain(["provider", "directory"].map(str::to_owned)).collect());
+}
+
+fn collect_keys(value: &Value, keys: &mut Names) {
+    for (key, below) in value.as_object().into_iter().flatten() {
+        keys.insert(key.clone());
+        collect_keys(below, keys);
     }
+}
+
+fn is_field(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+}
+
+fn camel_case(field: &str) -> String {
+    let mut words = field.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
 fn load(text: &str) -> Result<Config, String> {
@@ -149,14 +169,6 @@ fn load(text: &str) -> Result<Config, String> {
     let file = scratch.0.join("tidegate.yaml");
     write(&file, text);
     Config::load(Some(&file), Overrides::default()).map_err(|error| error.to_string())
-}
-
-/// The keys that the configuration knows below `key`, out of the error about one that it does not know.
-fn known_keys(key: &str) -> Names {
-    let text = if key.is_empty() { "no-key: 1\n".to_owned() } else { format!("{key}:\n  no-key: 1\n") };
-    let error = load(&text).expect_err("it has no such key");
-    let expected = error.split_once("`no-key`").map(|(_, expected)| expected).unwrap_or_else(|| panic!("{error}"));
-    names(expected.split('`').skip(1).step_by(2))
 }
 
 #[test]

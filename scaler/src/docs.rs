@@ -12,9 +12,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{CommandFactory, Parser};
-use serde_json::Value;
-use tidegate::{
+use crate::{
     check::{self, Output},
     cli::Cli,
     config::{Config, Overrides},
@@ -22,6 +20,8 @@ use tidegate::{
     metrics::{Method, Metrics, Outcome},
     trigger::{COMMON_KEYS, KEDA_KEYS, PollBounds, Trigger},
 };
+use clap::{CommandFactory, Parser};
+use serde_json::Value;
 use tidegate_connectors::{
     clock::SystemClock,
     metadata::Metadata,

@@ -10,6 +10,8 @@ pub mod connect;
 pub mod credentials;
 #[cfg(feature = "demo")]
 pub mod demo;
+#[cfg(test)]
+mod docs;
 pub mod http;
 pub mod logs;
 pub mod metrics;

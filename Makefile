@@ -17,7 +17,7 @@ KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:
 KAFKA_DIR := $(CACHE)/kafka-$(KAFKA_VERSION)
 PROMETHEUS_DIR := $(CACHE)/prometheus
 
-.PHONY: demo test lint bench toolchain services kafka prometheus
+.PHONY: demo test lint bench toolchain services kafka rabbitmq prometheus
 
 # A Worker goes 0 -> N -> 0 on an embedded Kafka, in under a minute once it is built.
 demo: toolchain
@@ -61,7 +61,7 @@ $(DENY): | toolchain
 	env -u CARGO_TARGET_DIR cargo install --quiet --debug --locked --version $(DENY_VERSION) \
 	  --root "$(CACHE)/cargo-deny-$(DENY_VERSION)" cargo-deny
 
-services: kafka prometheus
+services: kafka rabbitmq prometheus
 
 kafka: $(KAFKA_DIR)/.complete
 
@@ -73,6 +73,12 @@ $(KAFKA_DIR)/.complete:
 	mv "$(KAFKA_DIR).new" "$(KAFKA_DIR)"
 	tests/services/kafka/archive.sh "$(KAFKA_DIR)" || echo "no class-data archive: Kafka starts slower" >&2
 	touch "$@"
+
+# Debian's 3.10. RUNLEVEL keeps its package from starting a node of its own: the tests start theirs. --no-install-recommends
+# brings Erlang without its graphical part.
+rabbitmq:
+	@command -v rabbitmq-server >/dev/null || { export DEBIAN_FRONTEND=noninteractive; apt-get update -qq; \
+	  RUNLEVEL=1 apt-get install -y -qq --no-install-recommends rabbitmq-server; }
 
 prometheus: $(PROMETHEUS_DIR)/.complete
 

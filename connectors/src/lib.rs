@@ -9,6 +9,7 @@ pub mod kafka;
 pub mod metadata;
 pub mod oauth;
 pub mod prometheus;
+pub mod rabbitmq;
 pub mod sampler;
 pub mod tenant;
 pub mod tls;

@@ -6,7 +6,7 @@ use crate::{
     clock::{BootInstant, SharedClock},
     credentials::CredentialName,
     egress::Egress,
-    kafka, prometheus,
+    kafka, prometheus, rabbitmq,
     tenant::TenantId,
     trigger::Kind,
 };
@@ -30,6 +30,8 @@ pub struct Endpoint {
 pub enum Address {
     /// A Kafka cluster.
     Kafka(kafka::Address),
+    /// A virtual host of a RabbitMQ cluster.
+    RabbitMq(rabbitmq::Address),
     /// A server with Prometheus' query API.
     Prometheus(prometheus::Address),
 }
@@ -39,6 +41,8 @@ pub enum Address {
 pub enum Query {
     /// A consumer group and its topics.
     Kafka(kafka::Query),
+    /// A queue, or the queues that match a pattern.
+    RabbitMq(rabbitmq::Query),
     /// A PromQL expression.
     Prometheus(prometheus::Query),
 }
@@ -59,6 +63,8 @@ pub struct Sample {
 pub enum Data {
     /// Offsets per partition.
     Kafka(kafka::Offsets),
+    /// Counters per queue.
+    RabbitMq(rabbitmq::Queues),
     /// The value of an expression.
     Prometheus(prometheus::Value),
 }
@@ -68,6 +74,7 @@ impl Address {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Kafka(_) => Kind::Kafka,
+            Self::RabbitMq(_) => Kind::RabbitMq,
             Self::Prometheus(_) => Kind::Prometheus,
         }
     }
@@ -76,6 +83,7 @@ impl Address {
     pub fn shown(&self) -> String {
         match self {
             Self::Kafka(address) => address.metadata().get("bootstrapServers").unwrap_or("by credential").to_owned(),
+            Self::RabbitMq(address) => rabbitmq::shown(address.metadata()),
             Self::Prometheus(address) => prometheus::shown(address.metadata()),
         }
     }
@@ -86,6 +94,16 @@ impl Data {
     pub fn follow(&mut self, previous: &Self) {
         if let (Self::Kafka(offsets), Self::Kafka(before)) = (self, previous) {
             offsets.follow(before);
+        }
+    }
+
+    /// How long after this sample another must be taken for the two to prove inactivity, where the source's own numbers
+    /// may be as old as that. It only ever adds to what the trigger's kind waits for.
+    pub fn settles(&self) -> Duration {
+        match self {
+            Self::Kafka(_) => Duration::ZERO,
+            Self::RabbitMq(queues) => queues.settles,
+            Self::Prometheus(_) => Duration::ZERO,
         }
     }
 }
@@ -147,6 +165,14 @@ pub enum Subject {
     ConsumerGroup(Arc<str>),
     /// Partitions of `partitionLimitation` that the topic does not have.
     Partitions(Arc<str>),
+    /// A queue of a RabbitMQ virtual host.
+    Queue(Arc<str>),
+    /// A RabbitMQ virtual host.
+    VirtualHost(Arc<str>),
+    /// RabbitMQ's management API, under the trigger's `host`.
+    ManagementApi,
+    /// The same, for a user without the tag.
+    ManagementTag,
     /// Prometheus' query API under the trigger's `serverAddress`.
     QueryApi,
 }
@@ -158,6 +184,10 @@ impl fmt::Display for Subject {
             Self::TopicOfGroup => f.write_str("a topic that the consumer group has commits for"),
             Self::ConsumerGroup(name) => write!(f, "consumer group {name}"),
             Self::Partitions(ids) => write!(f, "partitions {ids} of partitionLimitation"),
+            Self::Queue(name) => write!(f, "queue {name}"),
+            Self::VirtualHost(name) => write!(f, "virtual host {name}"),
+            Self::ManagementApi => f.write_str("the management API under host"),
+            Self::ManagementTag => f.write_str("the management API: the user lacks the tag management"),
             Self::QueryApi => f.write_str("the query API (/api/v1/query) under serverAddress"),
         }
     }
@@ -190,6 +220,9 @@ pub enum SampleError {
     /// The tenant must name a consumer group: share groups have no lag.
     #[error("{0} is a share group, which has no committed offsets")]
     ShareGroup(Subject),
+    /// The tenant must have statistics switched on: a RabbitMQ broker without them has no rates.
+    #[error("the broker's management statistics are off, and without them there are no rates")]
+    NoStatistics,
     /// The tenant must fix the query: the source does not answer it.
     #[error("query refused: {0}")]
     RefusedQuery(&'static str),
@@ -241,6 +274,7 @@ impl SampleError {
             Self::NotFound(_)
             | Self::Forbidden(_)
             | Self::ShareGroup(_)
+            | Self::NoStatistics
             | Self::RefusedQuery(_)
             | Self::ManySeries(_)
             | Self::NoValue
@@ -259,6 +293,7 @@ impl SampleError {
             | Self::NotFound(_)
             | Self::Forbidden(_)
             | Self::ShareGroup(_)
+            | Self::NoStatistics
             | Self::RefusedQuery(_)
             | Self::ManySeries(_)
             | Self::NoValue
@@ -278,6 +313,7 @@ impl SampleError {
             Self::NotFound(subject) => Self::NotFound(subject.clone()),
             Self::Forbidden(subject) => Self::Forbidden(subject.clone()),
             Self::ShareGroup(subject) => Self::ShareGroup(subject.clone()),
+            Self::NoStatistics => Self::NoStatistics,
             Self::RefusedQuery(reason) => Self::RefusedQuery(reason),
             Self::ManySeries(count) => Self::ManySeries(*count),
             Self::NoValue => Self::NoValue,

@@ -7,7 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::{
     cron, kafka,
     metadata::{CredentialSource, Metadata, ParameterError, Parameters},
-    prometheus,
+    prometheus, rabbitmq,
     sampler::{Address, Data, Query, Reading, Sample, SampleError},
 };
 
@@ -43,6 +43,8 @@ pub enum Source {
 pub enum Threshold {
     /// Lag of a consumer group.
     Kafka(kafka::Threshold),
+    /// Length or rates of queues.
+    RabbitMq(rabbitmq::Threshold),
     /// Value of a PromQL expression.
     Prometheus(prometheus::Threshold),
 }
@@ -52,6 +54,7 @@ impl Threshold {
     pub fn reading(&self, sample: &Sample) -> Result<Reading, SampleError> {
         match (self, &sample.data) {
             (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.reading(offsets, sample.taken),
+            (Self::RabbitMq(threshold), Data::RabbitMq(queues)) => threshold.reading(queues),
             (Self::Prometheus(threshold), Data::Prometheus(value)) => threshold.reading(value),
             _ => Err(SampleError::Malformed("a sample of another kind")),
         }
@@ -63,6 +66,8 @@ impl Threshold {
 pub enum Kind {
     /// Lag of a Kafka consumer group.
     Kafka,
+    /// Length or rates of RabbitMQ queues.
+    RabbitMq,
     /// A window of time.
     Cron,
     /// Value of a PromQL expression.
@@ -70,13 +75,15 @@ pub enum Kind {
 }
 
 /// `triggerType`'s words. `apache-kafka` is KEDA's other Kafka scaler; `kafka` accepts what it does.
-pub const KINDS: &[(&str, Kind)] = &[("kafka", Kind::Kafka), ("cron", Kind::Cron), ("prometheus", Kind::Prometheus)];
+pub const KINDS: &[(&str, Kind)] =
+    &[("kafka", Kind::Kafka), ("rabbitmq", Kind::RabbitMq), ("cron", Kind::Cron), ("prometheus", Kind::Prometheus)];
 
 impl Kind {
     /// The keys that this kind knows, besides those of every trigger.
     pub const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Kafka => kafka::KEYS,
+            Self::RabbitMq => rabbitmq::KEYS,
             Self::Cron => cron::KEYS,
             Self::Prometheus => prometheus::KEYS,
         }
@@ -86,6 +93,7 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kafka => "kafka",
+            Self::RabbitMq => "rabbitmq",
             Self::Cron => "cron",
             Self::Prometheus => "prometheus",
         }
@@ -98,6 +106,7 @@ pub fn parse(kind: Kind, metadata: &Metadata, with_credential: bool) -> Result<S
     let parameters = Parameters::new(metadata, credentials);
     match kind {
         Kind::Kafka => kafka::parse(metadata, parameters),
+        Kind::RabbitMq => rabbitmq::parse(metadata, parameters),
         Kind::Cron => cron::parse(parameters),
         Kind::Prometheus => prometheus::parse(metadata, parameters),
     }
@@ -116,6 +125,7 @@ impl Threshold {
     pub fn detail(&self, sample: &Sample) -> Vec<Detail> {
         match (self, &sample.data) {
             (Self::Kafka(threshold), Data::Kafka(offsets)) => threshold.detail(offsets, sample.taken),
+            (Self::RabbitMq(threshold), Data::RabbitMq(queues)) => threshold.detail(queues),
             (Self::Prometheus(threshold), Data::Prometheus(value)) => threshold.detail(value),
             _ => Vec::new(),
         }

@@ -6,6 +6,7 @@ use tidegate_connectors::{
     credentials::Credentials,
     kafka::KafkaSampler,
     prometheus::PrometheusSampler,
+    rabbitmq::RabbitMqSampler,
     sampler::{Address, Endpoint, Environment, Query, Sample, SampleError, Sampler},
 };
 
@@ -28,6 +29,8 @@ pub struct Connectors {
 pub enum Client {
     /// Of a Kafka cluster.
     Kafka(Box<KafkaSampler>),
+    /// Of a virtual host of a RabbitMQ cluster.
+    RabbitMq(Box<RabbitMqSampler>),
     /// Of a server with Prometheus' query API.
     Prometheus(Box<PrometheusSampler>),
 }
@@ -39,6 +42,10 @@ impl Connect for Connectors {
         match &endpoint.address {
             Address::Kafka(address) => KafkaSampler::new(&endpoint.tenant, address, credentials, &self.environment)
                 .map(|client| Client::Kafka(Box::new(client))),
+            Address::RabbitMq(address) => {
+                RabbitMqSampler::new(&endpoint.tenant, address, credentials, &self.environment)
+                    .map(|client| Client::RabbitMq(Box::new(client)))
+            }
             Address::Prometheus(address) => {
                 PrometheusSampler::new(&endpoint.tenant, address, credentials, &self.environment)
                     .map(|client| Client::Prometheus(Box::new(client)))
@@ -51,6 +58,7 @@ impl Sampler for Client {
     async fn sample(&mut self, queries: &[Arc<Query>]) -> Vec<Result<Sample, SampleError>> {
         match self {
             Self::Kafka(client) => client.sample(queries).await,
+            Self::RabbitMq(client) => client.sample(queries).await,
             Self::Prometheus(client) => client.sample(queries).await,
         }
     }

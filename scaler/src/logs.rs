@@ -30,7 +30,7 @@ use self::line::Line;
 const VARIABLE: &str = "TIDEGATE_LOG";
 
 /// What is heard of others unless the filter names them: they report as an event what here is an ordinary answer.
-const QUIET: &str = "axum=warn,h2=warn,hyper=warn,hyper_util=warn,reqwest=warn,rustls=warn,tokio_util=warn,tonic=warn,\
+const QUIET: &str = "axum=warn,h2=warn,hyper=warn,hyper_util=warn,lapin=off,reqwest=warn,rustls=warn,tokio_util=warn,tonic=warn,\
                      tower=warn,info";
 
 /// Tidegate's crates begin so.

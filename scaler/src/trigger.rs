@@ -6,7 +6,8 @@ use tidegate_connectors::{
     credentials::CredentialName,
     cron,
     metadata::{CredentialSource, Metadata, ParameterError, Parameters},
-    sampler::{Endpoint, Query},
+    rabbitmq::{self, Protocol},
+    sampler::{Address, Endpoint, Query},
     tenant::TenantId,
     trigger::{self as spec, KINDS, Kind, Threshold},
 };
@@ -49,18 +50,20 @@ struct Cadence {
     confirm_after: Duration,
 }
 
-fn cadence(kind: Kind) -> Cadence {
-    match kind {
-        Kind::Kafka | Kind::Cron => Cadence {
-            base: Duration::from_secs(5),
-            waking: Duration::from_millis(500),
-            confirm_after: Duration::from_millis(500),
-        },
-        Kind::Prometheus => Cadence {
-            base: Duration::from_secs(15),
-            waking: Duration::from_secs(5),
-            confirm_after: Duration::from_millis(500),
-        },
+/// Where numbers are older than half a second, the samples say so themselves ([`Data::settles`]).
+///
+/// [`Data::settles`]: tidegate_connectors::sampler::Data::settles
+fn cadence(address: &Address) -> Cadence {
+    let half = Duration::from_millis(500);
+    let five = Duration::from_secs(5);
+    match address {
+        Address::Kafka(_) => Cadence { base: five, waking: half, confirm_after: half },
+        // Only where it is known before the credential is read: to list a virtual host costs more than to declare.
+        Address::RabbitMq(address) if rabbitmq::protocol(address.metadata()) == Some(Protocol::Amqp) => {
+            Cadence { base: five, waking: half, confirm_after: half }
+        }
+        Address::RabbitMq(_) => Cadence { base: five, waking: five, confirm_after: half },
+        Address::Prometheus(_) => Cadence { base: Duration::from_secs(15), waking: five, confirm_after: half },
     }
 }
 
@@ -123,7 +126,7 @@ impl Trigger {
         let source = match spec.source {
             spec::Source::Cron(window) => Source::Cron(window),
             spec::Source::Measured { address, query, threshold } => {
-                let (rules, waking) = rules(parameters, cadence(kind), bounds)?;
+                let (rules, waking) = rules(parameters, cadence(&address), bounds)?;
                 let endpoint = Endpoint { tenant: tenant.clone(), credentials, address };
                 Source::Polled(Polled { endpoint, query: Arc::new(query), threshold, rules, waking })
             }

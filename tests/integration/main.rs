@@ -5,6 +5,7 @@ mod harness_check;
 mod kafka_cases;
 mod kafka_security;
 mod prometheus;
+mod rabbitmq;
 mod tidy;
 
 use libtest_mimic::Arguments;
@@ -17,6 +18,7 @@ fn main() {
         harness_check::trials(),
         kafka_cases::trials(),
         kafka_security::trials(),
+        rabbitmq::trials(),
         prometheus::trials(),
     ]
     .into_iter()

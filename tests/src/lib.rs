@@ -1,6 +1,7 @@
 //! What the integration tests are made of: a harness, the services they need, and independent clients of those services.
 
 pub mod harness;
+pub mod http_count;
 pub mod kafka_admin;
 pub mod kafka_client;
 pub mod rust_source;

@@ -7,6 +7,7 @@ mod kafka;
 mod pki;
 mod process;
 mod prometheus;
+pub mod rabbitmq;
 mod shared;
 
 use std::net::{Ipv4Addr, TcpListener};

@@ -23,6 +23,7 @@ pub fn code(refusal: &Refusal) -> Code {
             | SampleError::NotFound(_)
             | SampleError::Forbidden(_)
             | SampleError::ShareGroup(_)
+            | SampleError::NoStatistics
             | SampleError::RefusedQuery(_)
             | SampleError::ManySeries(_)
             | SampleError::NoValue => Code::FailedPrecondition,

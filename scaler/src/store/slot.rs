@@ -165,7 +165,7 @@ impl State {
 fn outcome(polled: &Polled, sample: &Sample) -> Outcome {
     let taken = sample.taken;
     match (polled.threshold.reading(sample), &sample.missing) {
-        (Ok(reading), None) => Outcome::Complete { reading, taken },
+        (Ok(reading), None) => Outcome::Complete { reading, taken, settles: sample.data.settles() },
         (Ok(reading), Some(missing)) => Outcome::Partial { reading, taken, missing: missing.clone() },
         (Err(error), _) => Outcome::Failed(Arc::new(error)),
     }

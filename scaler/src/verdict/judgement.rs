@@ -22,6 +22,8 @@ pub enum Outcome {
         reading: Reading,
         /// When the sample was taken.
         taken: BootInstant,
+        /// How old the source's own numbers may be: a sample that confirms this one is taken that much later.
+        settles: Duration,
     },
     /// A part is missing.
     Partial {
@@ -57,6 +59,8 @@ pub struct Judgement {
     standing: Standing,
     /// The newest sample of an unbroken run of complete ones at or under the threshold.
     run: Option<BootInstant>,
+    /// How long after the run's newest sample one more proves inactivity, where that is longer than the rules' time.
+    settles: Duration,
     /// The newest complete sample: when it was taken, and its value.
     complete: Option<(BootInstant, f64)>,
     /// Why the last poll was not complete.
@@ -68,10 +72,10 @@ impl Judgement {
     #[must_use]
     pub fn observe(mut self, outcome: Outcome, rules: &Rules, now: Now) -> Self {
         match outcome {
-            Outcome::Complete { reading, taken } => {
+            Outcome::Complete { reading, taken, settles } => {
                 self.failure = None;
                 self.complete = Some((taken, reading.value));
-                self.observe_complete(reading, taken, rules, now);
+                self.observe_complete(reading, taken, settles, rules, now);
             }
             Outcome::Partial { reading, taken, missing } => {
                 self.run = None;
@@ -90,7 +94,7 @@ impl Judgement {
         self
     }
 
-    fn observe_complete(&mut self, reading: Reading, taken: BootInstant, rules: &Rules, now: Now) {
+    fn observe_complete(&mut self, reading: Reading, taken: BootInstant, settles: Duration, rules: &Rules, now: Now) {
         if reading.active {
             self.run = None;
             self.standing = Standing::Active { value: reading.value, taken };
@@ -98,12 +102,17 @@ impl Judgement {
         }
         match self.run {
             // Too early to prove anything: the source may not have moved since.
-            Some(first) if taken.since(first) < rules.confirm_after && !self.confirmed(first) => {}
+            Some(first) if taken.since(first) < rules.confirm_after.max(self.settles) && !self.confirmed(first) => {
+                self.settles = self.settles.max(settles);
+            }
             Some(first) if first >= now.jumped && taken.since(first) <= rules.fresh() => {
                 self.run = Some(taken);
                 self.standing = Standing::Inactive { value: reading.value, taken };
             }
-            _ => self.run = Some(taken),
+            _ => {
+                self.run = Some(taken);
+                self.settles = settles;
+            }
         }
     }
 
@@ -113,7 +122,7 @@ impl Judgement {
 
     /// When a second sample would confirm a first one that would turn the verdict; `None` where none is waited for.
     pub fn confirms_at(&self, rules: &Rules) -> Option<BootInstant> {
-        self.run.filter(|run| !self.confirmed(*run)).map(|run| run + rules.confirm_after)
+        self.run.filter(|run| !self.confirmed(*run)).map(|run| run + rules.confirm_after.max(self.settles))
     }
 
     /// Whether nothing is known, and nothing has failed either.

@@ -36,7 +36,7 @@ fn reading(value: f64) -> Reading {
 }
 
 fn complete(taken: f64, value: f64) -> Outcome {
-    Outcome::Complete { reading: reading(value), taken: boot(taken) }
+    Outcome::Complete { reading: reading(value), taken: boot(taken), settles: Duration::ZERO }
 }
 
 fn partial(taken: f64, value: f64) -> Outcome {
@@ -77,6 +77,23 @@ fn two_samples_closer_than_the_source_moves_prove_nothing() {
     check(&after([(1.0, complete(1.0, 0.0)), (1.2, complete(1.2, 0.0))]), 1.3, None);
     let third = [(1.0, complete(1.0, 0.0)), (1.2, complete(1.2, 0.0)), (1.6, complete(1.6, 0.0))];
     check(&after(third), 1.7, Some((false, 0.0)));
+}
+
+/// RabbitMQ's statistics are up to 5 s old (design.md, section 5): what rests on them says so in each sample.
+#[test]
+fn samples_of_old_numbers_prove_nothing_until_the_source_has_moved() {
+    let old =
+        |taken: f64| Outcome::Complete { reading: reading(0.0), taken: boot(taken), settles: Duration::from_secs(6) };
+    let known = after([(1.0, old(1.0)), (1.6, old(1.6)), (6.0, old(6.0))]);
+    check(&known, 6.1, None);
+    assert_eq!(known.confirms_at(&RULES), Some(boot(7.0)));
+    let known = known.observe(old(7.0), &RULES, at(7.0));
+    check(&known, 7.1, Some((false, 0.0)));
+    assert_eq!(known.confirms_at(&RULES), None);
+    check(&known.observe(old(12.0), &RULES, at(12.0)), 12.1, Some((false, 0.0)));
+    // A second sample that is exact does not make up for the first.
+    check(&after([(1.0, old(1.0)), (2.0, complete(2.0, 0.0))]), 2.1, None);
+    check(&after([(1.0, complete(1.0, 0.0)), (1.2, old(1.2)), (1.6, complete(1.6, 0.0))]), 1.7, None);
 }
 
 #[test]
@@ -210,7 +227,7 @@ proptest! {
             now += f64::from(step) / 1000.0;
             let reading = |n: u8| Reading { value: f64::from(n), active: n > activation };
             let outcome = match poll {
-                Poll::Complete(n) => Outcome::Complete { reading: reading(n), taken: boot(now) },
+                Poll::Complete(n) => Outcome::Complete { reading: reading(n), taken: boot(now), settles: Duration::ZERO },
                 Poll::Partial(n) => Outcome::Partial {
                     reading: reading(n), taken: boot(now), missing: Arc::new(SampleError::TimedOut),
                 },

@@ -114,7 +114,10 @@ impl DerefMut for ExclusiveKafka {
 
 /// Stops every service that was started, and removes the directory of this run.
 pub fn stop_all() {
-    runtime().block_on(async { *KAFKA.write().await = State::NotAsked });
+    runtime().block_on(async {
+        *KAFKA.write().await = State::NotAsked;
+        super::rabbitmq::stop().await;
+    });
     if let Ok(directory) = run_directory() {
         let _ = std::fs::remove_dir_all(directory);
     }

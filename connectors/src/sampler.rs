@@ -101,9 +101,8 @@ impl Data {
     /// may be as old as that. It only ever adds to what the trigger's kind waits for.
     pub fn settles(&self) -> Duration {
         match self {
-            Self::Kafka(_) => Duration::ZERO,
+            Self::Kafka(_) | Self::Prometheus(_) => Duration::ZERO,
             Self::RabbitMq(queues) => queues.settles,
-            Self::Prometheus(_) => Duration::ZERO,
         }
     }
 }

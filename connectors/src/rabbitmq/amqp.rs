@@ -242,7 +242,8 @@ impl Link {
     async fn declare(&self, names: &[Arc<str>], until: Instant) -> (Vec<Option<Answer>>, bool) {
         let next = AtomicUsize::new(0);
         let answers = Mutex::new(names.iter().map(|_| None).collect());
-        let work = join_all((0..names.len().min(CHANNELS)).map(|_| self.work(names, &next, &answers)));
+        let work =
+            join_all((0..names.len().min(CHANNELS).min(self.available())).map(|_| self.work(names, &next, &answers)));
         let in_time = timeout_at(until, work).await.is_ok();
         (answers.into_inner().unwrap_or_else(PoisonError::into_inner), in_time)
     }
@@ -282,7 +283,8 @@ impl Link {
         if let Some(channel) = slot.take().or_else(idle).filter(|channel| channel.status().connected()) {
             return Ok(Some(channel));
         }
-        if self.opened.fetch_add(1, Ordering::Relaxed) >= self.channel_max() {
+        let another = |opened: usize| (opened < self.channel_max()).then(|| opened + 1);
+        if self.opened.fetch_update(Ordering::Relaxed, Ordering::Relaxed, another).is_err() {
             return Ok(None);
         }
         self.connection.create_channel().await.map(Some).map_err(errors::broken)
@@ -290,7 +292,13 @@ impl Link {
 
     /// Whether another connection must take its place.
     fn is_over(&self) -> bool {
-        !self.connection.status().connected() || self.opened.load(Ordering::Relaxed) > self.channel_max()
+        !self.connection.status().connected() || self.available() == 0
+    }
+
+    /// Channels that wait, and numbers for new ones.
+    fn available(&self) -> usize {
+        let idle = self.channels.lock().unwrap_or_else(PoisonError::into_inner).len();
+        idle + self.channel_max().saturating_sub(self.opened.load(Ordering::Relaxed))
     }
 
     fn channel_max(&self) -> usize {

@@ -1,16 +1,20 @@
 //! The management API for tests, over plain sockets: what the tests do is not done by what they test.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::{CERTIFIED, READER, WITHOUT_TAG};
 use crate::Result;
 
 /// `guest:guest`.
 const BASIC: &str = "Z3Vlc3Q6Z3Vlc3Q=";
+
+const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The administrator of a node.
 #[derive(Clone, Copy)]
@@ -78,7 +82,12 @@ impl Admin {
         self.send("DELETE", path, "").await.map(drop)
     }
 
+    /// A node that starts may take a request and never answer it.
     async fn send(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+        timeout(DEADLINE, self.exchange(method, path, body)).await.map_err(|_| format!("{method} {path}: no answer"))?
+    }
+
+    async fn exchange(&self, method: &str, path: &str, body: &str) -> Result<Value> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Basic {BASIC}\r\nconnection: close\r\n\

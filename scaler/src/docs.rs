@@ -24,7 +24,9 @@ use clap::{CommandFactory, Parser};
 use serde_json::Value;
 use tidegate_connectors::{
     clock::SystemClock,
+    kafka,
     metadata::Metadata,
+    prometheus,
     tenant::TenantId,
     trigger::{KINDS, Kind},
 };
@@ -88,6 +90,18 @@ fn every_key_of_every_kind_is_in_its_table_and_no_other() {
     }
     let common = COMMON_KEYS.iter().chain(KEDA_KEYS).copied();
     assert_eq!(listed(&section(&readme, "### Every trigger")), names(common));
+}
+
+/// What decides how a client connects may come from the credential, and nothing else may.
+#[test]
+fn the_keys_that_a_credential_may_hold_are_marked() {
+    let readme = readme();
+    for (word, connection) in [("kafka", kafka::CONNECTION_KEYS), ("prometheus", prometheus::CONNECTION_KEYS)] {
+        let heading = readme.lines().find(|line| line.starts_with("###") && line.contains(&titled(word)));
+        let section = section(&readme, heading.expect("every kind has a section"));
+        let marked: Vec<_> = section.lines().filter(|line| line.contains(" | m, c | ")).collect();
+        assert_eq!(listed(&marked.join("\n")), names(connection.iter().copied()), "{word}");
+    }
 }
 
 #[test]

@@ -36,13 +36,13 @@ impl Connect for Connectors {
     type Sampler = Client;
 
     fn connect(&self, endpoint: &Endpoint, credentials: Option<&Credentials>) -> Result<Client, SampleError> {
+        let egress = self.environment.egress.bound_to(credentials).map_err(SampleError::Misconfigured)?;
+        let environment = &Environment { egress, ..self.environment.clone() };
         match &endpoint.address {
-            Address::Kafka(address) => KafkaSampler::new(&endpoint.tenant, address, credentials, &self.environment)
+            Address::Kafka(address) => KafkaSampler::new(&endpoint.tenant, address, credentials, environment)
                 .map(|client| Client::Kafka(Box::new(client))),
-            Address::Prometheus(address) => {
-                PrometheusSampler::new(&endpoint.tenant, address, credentials, &self.environment)
-                    .map(|client| Client::Prometheus(Box::new(client)))
-            }
+            Address::Prometheus(address) => PrometheusSampler::new(&endpoint.tenant, address, credentials, environment)
+                .map(|client| Client::Prometheus(Box::new(client))),
         }
     }
 }

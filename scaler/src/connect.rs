@@ -55,3 +55,42 @@ impl Sampler for Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_connectors::{
+        clock::SystemClock, credentials::CredentialName, egress::Egress, metadata::Metadata, sampler::Limits,
+        tenant::TenantId,
+    };
+
+    use super::*;
+    use crate::trigger::{PollBounds, Source, Trigger};
+
+    /// What becomes of a session whose credential says that it may be sent to `hosts`.
+    fn connected(hosts: &str) -> Result<Client, SampleError> {
+        let metadata = [
+            ("triggerType", "kafka"),
+            ("bootstrapServers", "kafka.example:9092"),
+            ("consumerGroup", "g"),
+            ("credentialsRef", "kafka"),
+        ];
+        let tenant = TenantId::local("team-a");
+        let trigger = Trigger::parse(&tenant, &Metadata::new(metadata), PollBounds::default()).unwrap();
+        let Source::Polled(polled) = trigger.source else { panic!("it is measured") };
+        assert_eq!(polled.endpoint.credentials, CredentialName::new("kafka"));
+        let environment =
+            Environment { clock: Arc::new(SystemClock), egress: Egress::open(), limits: Limits::default() };
+        let credentials = Credentials::new([("allowedHosts".to_owned(), hosts.to_owned())]);
+        Connectors { environment }.connect(&polled.endpoint, Some(&credentials))
+    }
+
+    #[test]
+    fn a5_a_list_of_hosts_that_cannot_be_read_allows_nothing() {
+        assert!(connected("kafka.example, *.kafka.example:9092").is_ok());
+        for hosts in ["", " \n", "https://kafka.example", "*", "kafka.example,"] {
+            let error = connected(hosts).err().expect(hosts);
+            assert!(matches!(error, SampleError::Misconfigured(_)), "{hosts}");
+            assert!(error.to_string().starts_with("allowedHosts: must be a list of"), "{error}");
+        }
+    }
+}

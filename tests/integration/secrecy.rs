@@ -67,7 +67,8 @@ impl Stage {
         let mut stage = Self { canaries, folder, cases: Vec::new(), kafka, tokens };
         let (broker, tokens) = (stage.kafka.bootstrap()[0].1, stage.tokens.address.to_string());
         stage.write_credentials(&right, &tokens)?;
-        stage.add_cases(&right, &format!("127.0.0.1:{broker}"), &tokens);
+        stage.add_kafka(&right, &format!("127.0.0.1:{broker}"), &tokens);
+        stage.add_prometheus(&format!("http://{tokens}/deny"))?;
         Ok(stage)
     }
 
@@ -108,7 +109,7 @@ impl Stage {
         Ok(())
     }
 
-    fn add_cases(&mut self, right: &str, broker: &str, tokens: &str) {
+    fn add_kafka(&mut self, right: &str, broker: &str, tokens: &str) {
         let (wrong, control) = (self.canaries.secret("wrong"), format!("{}\u{7}", self.canaries.secret("control")));
         let user_info =
             format!("http://user:{}@{tokens}/deny", self.canaries.secret("userinfo").replace(['/', ' ', '%'], ""));
@@ -148,6 +149,39 @@ impl Stage {
         }
     }
 
+    /// Every way to authenticate, at a server that refuses it and sends back what it got, and at one that is not there.
+    fn add_prometheus(&mut self, refuses: &str) -> Result {
+        let (token, password) = (self.canaries.secret("bearer"), self.canaries.secret("basic"));
+        let (key, header) = (self.canaries.secret("apikey"), self.canaries.secret("header"));
+        for (key, value) in [("authModes", "bearer"), ("bearerToken", &token)] {
+            self.folder.write(&format!("credentials/{NAMESPACE}/bearer/{key}"), value)?;
+        }
+        let user_info = format!("http://user:{token}@prometheus.example").replace([' ', '%', '/'], "");
+        let gone = "http://127.0.0.1:1/";
+        let basic = vec![("authModes", "basic"), ("username", "user"), ("passwordFromEnv", &*password)];
+        let in_url =
+            vec![("authModes", "apiKey"), ("apiKeyFromEnv", &*key), ("method", "query"), ("keyParamName", "k")];
+        let custom = vec![("authModes", "custom"), ("customAuthHeader", "X-Key"), ("customAuthValueFromEnv", &*header)];
+        let (failed, gone_code) = (Code::FailedPrecondition, Code::Unavailable);
+        for (name, server, more, code) in [
+            ("prometheus-bearer", refuses, by("bearer"), failed),
+            ("prometheus-bearer-gone", gone, by("bearer"), gone_code),
+            ("prometheus-basic", refuses, basic.clone(), failed),
+            ("prometheus-basic-gone", gone, basic, gone_code),
+            ("prometheus-in-url", refuses, in_url.clone(), failed),
+            ("prometheus-in-url-gone", gone, in_url, gone_code),
+            ("prometheus-custom", refuses, custom.clone(), failed),
+            ("prometheus-custom-gone", gone, custom, gone_code),
+            ("prometheus-user-info", &user_info, Vec::new(), Code::InvalidArgument),
+        ] {
+            let common =
+                [("triggerType", "prometheus"), ("serverAddress", server), ("query", "up"), ("threshold", "5")];
+            let metadata = common.into_iter().chain(more).map(|(key, value)| (key.to_owned(), value.to_owned()));
+            self.cases.push((name, metadata.collect(), code));
+        }
+        Ok(())
+    }
+
     fn credentials(&self) -> Result<String> {
         path_text(&self.folder.path("credentials"))
     }
@@ -179,7 +213,8 @@ async fn ask(channel: &Channel, (name, metadata, code): &Case) -> String {
     let request =
         |metric: &str| GetMetricsRequest { scaled_object_ref: Some(object.clone()), metric_name: metric.to_owned() };
     let spec = client.get_metric_spec(object.clone()).await;
-    let value = client.get_metrics(request("kafka-orders")).await;
+    let metric = spec.as_ref().map(|spec| spec.get_ref().metric_specs[0].metric_name.clone());
+    let value = client.get_metrics(request(&metric.unwrap_or_default())).await;
     let said = value.as_ref().map_or_else(tonic::Status::code, |_| Code::Ok);
     assert_eq!(said, *code, "{name}: {value:?}");
     let active = client.is_active(object.clone()).await;
@@ -218,9 +253,9 @@ async fn no_secret_is_in_what_check_prints(tidegate: TidegateCommand) -> Result 
     let mut variables = Vec::new();
     let objects = stage.cases.iter().map(|(name, metadata, _)| {
         let mut metadata = metadata.clone();
-        if let Some(password) = metadata.get_mut("passwordFromEnv") {
-            let variable = format!("SECRET_OF_{}", name.to_uppercase().replace('-', "_"));
-            variables.push((variable.clone(), std::mem::replace(password, variable)));
+        for (key, value) in metadata.iter_mut().filter(|(key, _)| key.ends_with("FromEnv")) {
+            let variable = format!("{key}_OF_{name}").replace('-', "_");
+            variables.push((variable.clone(), std::mem::replace(value, variable)));
         }
         let triggers = json!([{ "type": "external-push", "metadata": metadata }]);
         json!({ "kind": "ScaledObject", "metadata": { "name": name }, "spec": { "triggers": triggers } })

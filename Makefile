@@ -25,7 +25,9 @@ demo: toolchain
 	"$(CARGO_TARGET_DIR)/release/tidegate" demo
 
 # Unit tests, then the integration binary, which starts the services it needs on loopback ports of its own and stops them.
+# Some tests run the command; it is built before, so that no test waits for a compiler.
 test: toolchain services
+	cargo build --workspace --locked --bin tidegate
 	cargo test --workspace --locked
 
 # Ratios side by side with a bare service, in half a minute.

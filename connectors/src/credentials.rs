@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use secrecy::{ExposeSecret, SecretString, zeroize::Zeroize};
 
+use crate::egress::ALLOWED_HOSTS;
+
 /// The name of a credential in the trigger's own namespace: a DNS-1123 label, checked where it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CredentialName(Arc<str>);
@@ -36,7 +38,8 @@ pub fn is_dns_label(name: &str) -> bool {
 
 /// What one credential holds: KEDA's authentication parameter names as keys, trimmed values.
 ///
-/// A value that is blank after trimming is not there, as in KEDA.
+/// A value that is blank after trimming is not there, as in KEDA; but a blank `allowedHosts` is, since a rule that was
+/// lost must not allow everything.
 pub struct Credentials {
     values: BTreeMap<Box<str>, SecretString>,
 }
@@ -46,7 +49,7 @@ impl Credentials {
     pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
         let values = values
             .into_iter()
-            .filter(|(_, value)| !value.trim().is_empty())
+            .filter(|(key, value)| key == ALLOWED_HOSTS || !value.trim().is_empty())
             .map(|(key, mut value)| {
                 let secret = SecretString::from(value.trim());
                 value.zeroize();
@@ -63,7 +66,7 @@ impl Credentials {
 
     /// The destinations that this credential may be sent to; `None` where it does not say.
     pub fn allowed_hosts(&self) -> Option<&str> {
-        self.get("allowedHosts").map(ExposeSecret::expose_secret)
+        self.get(ALLOWED_HOSTS).map(ExposeSecret::expose_secret)
     }
 }
 

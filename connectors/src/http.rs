@@ -101,7 +101,7 @@ impl HttpClient {
         }
         // A resolver is not asked about a host that is an address.
         if let Some((address, port)) = literal(request.url()) {
-            self.egress.resolve(&self.tenant, &address.to_string(), port).await.map_err(refusal)?;
+            self.egress.resolve(&self.tenant, &address.to_string(), port).await?;
         }
         self.client.execute(request).await.map_err(failure)
     }
@@ -159,6 +159,7 @@ fn failure(error: reqwest::Error) -> SampleError {
     }
     match resolver_error(&error) {
         Some(ConnectError::TimedOut) => SampleError::TimedOut,
+        Some(ConnectError::NotAllowed) => SampleError::Refused,
         _ => SampleError::Unreachable(Some(error.into())),
     }
 }
@@ -173,13 +174,6 @@ fn resolver_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Connect
         next = error.source();
     }
     None
-}
-
-fn refusal(error: ConnectError) -> SampleError {
-    match error {
-        ConnectError::TimedOut => SampleError::TimedOut,
-        ConnectError::NoAddress | ConnectError::Io(_) => SampleError::Unreachable(Some(error.into())),
-    }
 }
 
 /// Name resolution by the tenant's rules.

@@ -6,6 +6,7 @@ use std::{error::Error, io::stdout, net::SocketAddr, path::PathBuf, process::Exi
 
 use clap::{Args, Parser, Subcommand};
 use tidegate_connectors::{clock::SystemClock, credentials::is_dns_label};
+use tracing::Level;
 
 use crate::{
     check,
@@ -21,7 +22,7 @@ pub type CommandError = Box<dyn Error + Send + Sync>;
 #[command(version)]
 pub struct Cli {
     /// What is logged: error, warn, info, debug, trace, or directives like `info,tidegate::store=debug`.
-    /// The variable `TIDEGATE_LOG` says the same [default: info]
+    /// The variable `TIDEGATE_LOG` says the same [default: info; of demo: warn]
     #[arg(long, global = true, value_name = "FILTER")]
     pub log_level: Option<String>,
     /// What to do.
@@ -81,6 +82,15 @@ pub struct Check {
 }
 
 impl Command {
+    /// What is logged unless a filter says otherwise. What the demo prints is its own report.
+    pub fn log_level(&self) -> Level {
+        match self {
+            #[cfg(feature = "demo")]
+            Self::Demo => Level::WARN,
+            Self::Serve(_) | Self::Check(_) => Level::INFO,
+        }
+    }
+
     /// Does it, to the end.
     pub async fn run(self) -> Result<ExitCode, CommandError> {
         match self {

@@ -55,10 +55,10 @@ enum Style {
 }
 
 /// Starts the logs of this process, and reports its panics there. `filter` has the syntax of [`EnvFilter`]; without it
-/// `TIDEGATE_LOG` counts, and without that `info`.
-pub fn start(filter: Option<&str>) -> Result<(), LogsError> {
+/// `TIDEGATE_LOG` counts, and without that `default`.
+pub fn start(filter: Option<&str>, default: Level) -> Result<(), LogsError> {
     let variable = env::var(VARIABLE).ok();
-    let filter = filter.or(variable.as_deref()).unwrap_or_default();
+    let filter = filter.or(variable.as_deref()).unwrap_or(default.as_str());
     let style =
         if stderr().is_terminal() { Style::Text { colour: env::var_os("NO_COLOR").is_none() } } else { Style::Json };
     tracing::subscriber::set_global_default(subscriber(filter, style, stderr)?)?;

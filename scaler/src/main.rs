@@ -14,7 +14,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = logs::start(cli.log_level.as_deref()) {
+    if let Err(error) = logs::start(cli.log_level.as_deref(), cli.command.log_level()) {
         eprintln!("error: {error}");
         return ExitCode::from(USAGE);
     }

@@ -5,7 +5,7 @@
 //! - Reads change nothing but when a trigger was last asked for.
 
 #[cfg(test)]
-mod scripted;
+pub(crate) mod scripted;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_connectors::{clock::SharedClock, metadata::Metadata, trigger::Kind};
+use tidegate_connectors::{clock::SharedClock, metadata::Metadata, tenant::TenantId, trigger::Kind};
 use tokio::time::{sleep, timeout_at};
 
 use crate::{
@@ -85,6 +85,11 @@ impl<C: Connect> Scaler<C> {
             store,
             streams: Arc::default(),
         }
+    }
+
+    /// Counts one call of `tenant`; an error if it calls too often.
+    pub fn admit(&self, tenant: &TenantId) -> Result<(), Refusal> {
+        self.tenants.admit(tenant, self.time.now().boot)
     }
 
     /// The metric of a trigger. No I/O, no state: works with every source down.

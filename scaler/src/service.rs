@@ -77,6 +77,13 @@ impl<C: Core> Service<C> {
         answer.map(Response::new)
     }
 
+    /// A checked request, counted for its tenant.
+    fn asked<'a>(&self, extensions: &'a Extensions, object: &'a ScaledObjectRef) -> Result<Asked<'a>, Status> {
+        let asked = Asked::new(extensions, &object.namespace, &object.name, &object.scaler_metadata)?;
+        self.core.admit(asked.reference().tenant).map_err(|refusal| asked.refuse(&refusal))?;
+        Ok(asked)
+    }
+
     fn spec(&self, asked: &Asked<'_>) -> Result<MetricSpec, Status> {
         let spec = self.core.spec(asked.reference()).map_err(|refusal| asked.refuse(&refusal))?;
         if spec.target.is_finite() && spec.target > 0.0 {
@@ -126,7 +133,7 @@ impl<C: Core> ExternalScaler for Service<C> {
 
     async fn is_active(&self, request: Request<ScaledObjectRef>) -> Result<Response<IsActiveResponse>, Status> {
         self.counted(Method::IsActive, async {
-            let asked = asked(request.extensions(), request.get_ref())?;
+            let asked = self.asked(request.extensions(), request.get_ref())?;
             let verdict = self.verdict(&asked, deadline(request.metadata())).await?;
             Ok(IsActiveResponse { result: verdict.active })
         })
@@ -138,7 +145,7 @@ impl<C: Core> ExternalScaler for Service<C> {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
         self.counted(Method::StreamIsActive, async {
-            let asked = asked(request.extensions(), request.get_ref())?;
+            let asked = self.asked(request.extensions(), request.get_ref())?;
             let activations = self.core.watch(asked.reference()).map_err(|refusal| asked.refuse(&refusal))?;
             // The next activation is awaited only when the transport wants another message, so a slow reader costs
             // no memory and gets one `true` for all that it missed.
@@ -156,7 +163,7 @@ impl<C: Core> ExternalScaler for Service<C> {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<GetMetricSpecResponse>, Status> {
         self.counted(Method::GetMetricSpec, async {
-            let asked = asked(request.extensions(), request.get_ref())?;
+            let asked = self.asked(request.extensions(), request.get_ref())?;
             Ok(spec_message(self.spec(&asked)?))
         })
         .await
@@ -166,7 +173,7 @@ impl<C: Core> ExternalScaler for Service<C> {
         self.counted(Method::GetMetrics, async {
             let message = request.get_ref();
             let nameless = ScaledObjectRef::default();
-            let asked = asked(request.extensions(), message.scaled_object_ref.as_ref().unwrap_or(&nameless))?;
+            let asked = self.asked(request.extensions(), message.scaled_object_ref.as_ref().unwrap_or(&nameless))?;
             let spec = self.spec(&asked)?;
             if !is_name_of(&spec.metric_name, &message.metric_name) {
                 return Err(asked.refuse(&Refusal::MetricName(spec.metric_name)));
@@ -182,7 +189,7 @@ impl<C: Core> ExternalScaler for Service<C> {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<Self::StreamMetricSpecStream>, Status> {
         self.counted(Method::StreamMetricSpec, async {
-            let asked = asked(request.extensions(), request.get_ref())?;
+            let asked = self.asked(request.extensions(), request.get_ref())?;
             let spec = spec_message(self.spec(&asked)?);
             // A spec is a function of the metadata, and those of a stream never change: one message, then silence.
             let once = stream::once(std::future::ready(spec)).chain(stream::pending());
@@ -190,10 +197,6 @@ impl<C: Core> ExternalScaler for Service<C> {
         })
         .await
     }
-}
-
-fn asked<'a>(extensions: &'a Extensions, object: &'a ScaledObjectRef) -> Result<Asked<'a>, Status> {
-    Asked::new(extensions, &object.namespace, &object.name, &object.scaler_metadata)
 }
 
 /// Whether KEDA means our metric. The HPA knows it in lower case and as `sN-name`; old versions send that.

@@ -1,14 +1,17 @@
 //! What each tenant uses, and how much it may.
 
+mod rate;
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use dashmap::DashMap;
-use tidegate_connectors::tenant::TenantId;
+use tidegate_connectors::{clock::BootInstant, tenant::TenantId};
 use tokio::sync::Semaphore;
 
+use self::rate::Rate;
 use crate::answer::Refusal;
 
 /// The limits of one tenant. A new thing over a limit is refused; nothing changes for what exists.
@@ -22,11 +25,13 @@ pub struct TenantLimits {
     pub streams: usize,
     /// Batches in flight.
     pub polls: usize,
+    /// Calls in one second; a stream is a call when it is opened.
+    pub calls: usize,
 }
 
 impl Default for TenantLimits {
     fn default() -> Self {
-        Self { triggers: 1000, endpoints: 64, streams: 2000, polls: 8 }
+        Self { triggers: 1000, endpoints: 64, streams: 2000, polls: 8, calls: 2000 }
     }
 }
 
@@ -36,6 +41,7 @@ pub struct Tenant {
     triggers: AtomicUsize,
     endpoints: AtomicUsize,
     streams: AtomicUsize,
+    calls: Rate,
     /// A batch in flight holds one permit.
     pub polls: Semaphore,
 }
@@ -43,7 +49,13 @@ pub struct Tenant {
 impl Tenant {
     fn new(limits: TenantLimits) -> Self {
         let polls = Semaphore::new(limits.polls);
-        Self { limits, triggers: 0.into(), endpoints: 0.into(), streams: 0.into(), polls }
+        let calls = Rate::new(limits.calls);
+        Self { limits, triggers: 0.into(), endpoints: 0.into(), streams: 0.into(), calls, polls }
+    }
+
+    fn admit(&self, now: BootInstant) -> Result<(), Refusal> {
+        let limit = self.limits.calls;
+        if self.calls.take(now) { Ok(()) } else { Err(Refusal::Limit { what: "callsPerSecondPerTenant", limit }) }
     }
 
     /// Counts one more trigger.
@@ -84,7 +96,7 @@ fn add(count: &AtomicUsize, limit: usize, what: &'static str) -> Result<(), Refu
         .map_err(|_| Refusal::Limit { what, limit })
 }
 
-/// All tenants that have a trigger.
+/// All tenants that have a trigger, or called lately.
 pub struct Tenants {
     limits: TenantLimits,
     known: DashMap<TenantId, Arc<Tenant>>,
@@ -104,7 +116,15 @@ impl Tenants {
         self.known.entry(id.clone()).or_insert_with(|| Arc::new(Tenant::new(self.limits))).clone()
     }
 
-    /// Forgets the tenants that use nothing.
+    /// Counts one call of a tenant, or refuses it.
+    pub fn admit(&self, id: &TenantId, now: BootInstant) -> Result<(), Refusal> {
+        if let Some(tenant) = self.known.get(id) {
+            return tenant.admit(now);
+        }
+        self.get(id).admit(now)
+    }
+
+    /// Forgets the tenants that use nothing. One that called all the same starts with a full second's calls again.
     pub fn sweep(&self) {
         self.known.retain(|_, tenant| Arc::strong_count(tenant) > 1 || tenant.triggers.load(Ordering::Acquire) > 0);
     }

@@ -1,11 +1,15 @@
 //! The integration tests: one binary. `cargo test -p tidegate-tests --test integration NAME` starts only what the selected
 //! tests need.
 
+mod bad_input;
 mod harness_check;
 mod kafka_cases;
 mod kafka_security;
+mod process;
 mod prometheus;
 mod rabbitmq;
+mod replicas;
+mod secrecy;
 mod tidy;
 
 use libtest_mimic::Arguments;
@@ -16,6 +20,10 @@ fn main() {
     let trials = [
         tidy::trials(),
         harness_check::trials(),
+        bad_input::trials(),
+        replicas::trials(),
+        secrecy::trials(),
+        process::trials(),
         kafka_cases::trials(),
         kafka_security::trials(),
         rabbitmq::trials(),

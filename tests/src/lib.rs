@@ -8,6 +8,7 @@ pub mod rust_source;
 pub mod scripted_kafka;
 pub mod services;
 pub mod tidegate;
+pub mod tidegate_process;
 pub mod wire_count;
 
 /// Any error; a test needs only its text.

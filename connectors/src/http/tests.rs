@@ -4,7 +4,7 @@ use super::{
     scripted::{ScriptedServer, reply},
     *,
 };
-use crate::{clock::TokioClock, sampler::Limits};
+use crate::{clock::TokioClock, credentials::Credentials, sampler::Limits};
 
 fn environment() -> Environment {
     let clock = Arc::new(TokioClock::starting_at(SystemTime::UNIX_EPOCH));
@@ -117,6 +117,25 @@ async fn a_client_stays_with_its_origin() {
         let error = client.fetch(request, Duration::from_secs(5), BODY_LIMIT).await.err().expect("another origin");
         assert!(matches!(error, SampleError::Refused), "{other}: {error:?}");
     }
+}
+
+/// Neither by name nor by address, whatever spelling.
+#[tokio::test]
+async fn a5_a_host_that_the_credential_does_not_allow_gets_no_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let list = Credentials::new([("allowedHosts".to_owned(), format!("*.example,127.0.0.2,localhost:{}", port - 1))]);
+    let environment = environment();
+    let egress = environment.egress.bound_to(Some(&list)).unwrap();
+    let environment = Environment { egress, ..environment };
+    for host in ["localhost", "127.0.0.1", "127.1"] {
+        let url = Url::parse(&format!("http://user:hunter2@{host}:{port}/")).unwrap();
+        let client = HttpClient::new(&TenantId::local("team-a"), &url, &TlsSettings::default(), &environment).unwrap();
+        let error = client.fetch(client.request(Method::GET, url), Duration::from_secs(5), BODY_LIMIT).await;
+        let error = error.err().expect("not allowed");
+        assert!(matches!(error, SampleError::Refused), "{host}: {error:?}");
+    }
+    assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none(), "nobody connected");
 }
 
 #[tokio::test(start_paused = true)]

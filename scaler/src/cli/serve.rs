@@ -52,6 +52,7 @@ fn settings(config: &Config) -> scaler::Settings {
             triggers: limits.triggers_per_tenant.get(),
             endpoints: limits.endpoints_per_tenant.get(),
             streams: limits.streams_per_tenant.get(),
+            calls: limits.calls_per_second_per_tenant.get(),
             ..TenantLimits::default()
         },
         ..scaler::Settings::default()

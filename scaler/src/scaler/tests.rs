@@ -1,5 +1,7 @@
 //! The core on a scripted source, with paused time.
 
+mod memory;
+
 use std::{sync::Arc, time::Duration};
 
 use tokio::{

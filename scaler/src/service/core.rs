@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, future::Future};
 
-use tidegate_connectors::trigger::{KINDS, Kind};
+use tidegate_connectors::{
+    tenant::TenantId,
+    trigger::{KINDS, Kind},
+};
 
 use crate::{
     activations,
@@ -16,6 +19,9 @@ use crate::{
 pub trait Core: Send + Sync + 'static {
     /// The activations of one push stream.
     type Activations: Activations;
+
+    /// Counts one call of `tenant`, before it is looked at any further; an error if it calls too often.
+    fn admit(&self, tenant: &TenantId) -> Result<(), Refusal>;
 
     /// The metric of a trigger. A function of the metadata.
     fn spec(&self, reference: Reference<'_>) -> Result<MetricSpec, Refusal>;
@@ -41,6 +47,10 @@ pub trait Activations: Send + 'static {
 
 impl<C: Connect> Core for Scaler<C> {
     type Activations = activations::Activations;
+
+    fn admit(&self, tenant: &TenantId) -> Result<(), Refusal> {
+        self.admit(tenant)
+    }
 
     fn spec(&self, reference: Reference<'_>) -> Result<MetricSpec, Refusal> {
         self.spec(reference)

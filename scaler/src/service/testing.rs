@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tidegate_connectors::{metadata::ParameterError, sampler::SampleError, trigger::Kind};
+use tidegate_connectors::{metadata::ParameterError, sampler::SampleError, tenant::TenantId, trigger::Kind};
 use tidegate_proto::externalscaler::ScaledObjectRef;
 use tokio::sync::watch;
 
@@ -25,6 +25,8 @@ pub struct Scripted {
     /// Verdicts that were asked for.
     pub verdicts: Arc<watch::Sender<usize>>,
     gate: Arc<watch::Sender<bool>>,
+    /// Whether every call is one too many.
+    pub too_many: Arc<watch::Sender<bool>>,
     /// Whether it was shut down.
     pub ended: Arc<watch::Sender<bool>>,
 }
@@ -58,6 +60,10 @@ fn number(metadata: &HashMap<String, String>, key: &str, default: f64) -> f64 {
 
 impl Core for Scripted {
     type Activations = ScriptedActivations;
+
+    fn admit(&self, _tenant: &TenantId) -> Result<(), Refusal> {
+        if *self.too_many.borrow() { Err(Refusal::Limit { what: "calls", limit: 7 }) } else { Ok(()) }
+    }
 
     fn spec(&self, reference: Reference<'_>) -> Result<MetricSpec, Refusal> {
         let topic = reference.metadata.get("topic").filter(|topic| !topic.is_empty());

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tidegate_proto::externalscaler::{ScaledObjectRef, external_scaler_server::ExternalScaler};
+use tidegate_proto::externalscaler::{GetMetricsRequest, ScaledObjectRef, external_scaler_server::ExternalScaler};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request};
@@ -12,6 +12,8 @@ use super::{
     testing::{Scripted, object},
 };
 use crate::metrics::Metrics;
+
+mod hostile;
 
 fn service() -> Service<Scripted> {
     Service { core: Arc::default(), metrics: Arc::default() }
@@ -55,6 +57,30 @@ async fn a_call_is_counted_with_its_code() {
     for code in ["OK", "UNAVAILABLE"] {
         assert!(text.contains(&format!("tidegate_calls_total{{method=\"IsActive\",code=\"{code}\"}} 1")), "{text}");
     }
+}
+
+/// A stream counts when it is opened.
+#[tokio::test]
+async fn a_call_too_many_is_refused_whatever_it_asks() {
+    let service = service();
+    service.core.too_many.send_replace(true);
+    let asked = || from_a_caller(object(&[("topic", "a")]));
+    let mut get_metrics = Request::new(GetMetricsRequest {
+        scaled_object_ref: Some(object(&[("topic", "a")])),
+        metric_name: "kafka-a".into(),
+    });
+    *get_metrics.extensions_mut() = asked().extensions().clone();
+    for status in [
+        service.get_metric_spec(asked()).await.err(),
+        service.get_metrics(get_metrics).await.err(),
+        service.is_active(asked()).await.err(),
+        service.stream_is_active(asked()).await.err(),
+        service.stream_metric_spec(asked()).await.err(),
+    ] {
+        let status = status.expect("one too many");
+        assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "calls is at its limit of 7"));
+    }
+    assert_eq!((*service.core.verdicts.borrow(), *service.core.watchers.borrow()), (0, 0));
 }
 
 #[test]

@@ -62,9 +62,8 @@ impl Dialer {
         let limits = self.environment.limits;
         let stream = self.environment.egress.connect(&self.tenant, &peer.host, peer.port, limits.connect).await;
         let stream = stream.map_err(|error| match error {
-            ConnectError::NoAddress => Arc::new(SampleError::Refused),
-            ConnectError::TimedOut => timed_out(),
-            ConnectError::Io(_) => Self::fault(peer, error),
+            ConnectError::NoAddress | ConnectError::Io(_) => Self::fault(peer, error),
+            ConnectError::NotAllowed | ConnectError::TimedOut => Arc::new(error.into()),
         })?;
         timeout(HANDSHAKE, self.ready(peer, stream, token)).await.unwrap_or_else(|_| Err(timed_out()))
     }

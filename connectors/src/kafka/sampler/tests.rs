@@ -1,5 +1,6 @@
 //! The sampler against a scripted cluster: what it asks, what it makes of the answers, what it survives.
 
+mod allowed_hosts;
 mod batching;
 mod hostile;
 mod login;

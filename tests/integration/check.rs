@@ -127,7 +127,10 @@ spec:
     }
     assert_eq!(reports.len(), expected.len());
     assert_eq!(reports[0]["metricName"], "kafka-check");
-    assert_eq!(reports[0]["detail"][0], json!({"topic": "check", "partition": 0, "committed": 5, "logStart": 0, "logEnd": 20, "lag": 15}));
+    assert_eq!(
+        reports[0]["detail"][0],
+        json!({"topic": "check", "partition": 0, "committed": 5, "logStart": 0, "logEnd": 20, "lag": 15})
+    );
     assert_eq!((&reports[0]["detail"][2]["committed"], &reports[0]["detail"][2]["lag"]), (&Value::Null, &json!(1)));
     assert_eq!(reports[1]["detail"].as_array().map(Vec::len), Some(4));
 
@@ -172,7 +175,10 @@ spec:
     assert_eq!(errors[3]["code"], "INVALID_ARGUMENT");
     assert_eq!((&errors[4], &reports[4]["value"]), (&Value::Null, &json!(16.0)));
     for report in &reports[..4] {
-        assert_eq!((&report["value"], &report["active"], &report["replicas"]), (&Value::Null, &Value::Null, &Value::Null));
+        assert_eq!(
+            (&report["value"], &report["active"], &report["replicas"]),
+            (&Value::Null, &Value::Null, &Value::Null)
+        );
     }
     // Asking for a topic that is not there did not make it.
     assert!(KafkaClient::new(&bootstrap).leaders("check-nowhere").await?.is_empty());

@@ -64,8 +64,7 @@ async fn keda_even_distribution_of_the_documentation(kafka: SharedKafka) -> Resu
         [(1, 10.0), (10, 10.0), (11, 20.0), (20, 20.0), (21, 50.0), (50, 50.0), (51, 100.0), (101, 100.0)]
     {
         setting.commit(0, 101 - lag).await?;
-        // A group's commits are measured once for all its triggers: a target of its own makes each row a new trigger,
-        // and a tenant of its own a new measurement.
+        // A tenant of its own, so that no row starts with what another measured.
         let even = setting.capped().with("ensureEvenDistributionOfPartitions", "true");
         let mut keda = setting.tidegate.keda(&format!("lag-{lag}"), "worker", &even).await?;
         keda.answers(value, true).await.map_err(|error| format!("lag {lag}: {error}"))?;

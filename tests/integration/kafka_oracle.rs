@@ -15,7 +15,7 @@ use tidegate_connectors::tenant::TenantId;
 use tidegate_tests::harness::step;
 use tidegate_tests::kafka_client::KafkaClient;
 use tidegate_tests::services::SharedKafka;
-use tidegate_tests::{Result, trials};
+use tidegate_tests::{BoxError, Result, trials};
 use tokio::time::sleep;
 
 const TOPICS: usize = 12;
@@ -158,8 +158,10 @@ async fn delete_some(client: &KafkaClient, topics: &mut BTreeMap<String, i32>, r
 async fn wait_until_uncommitted(client: &KafkaClient, groups: &[Group], topic: &str, partitions: i32) -> Result {
     let until = Instant::now() + SETTLE_DEADLINE;
     loop {
-        let asks = groups.iter().flat_map(|group| (0..partitions).map(move |partition| (group, partition)));
-        let asks = asks.map(|(group, partition)| client.committed(&group.name, topic, partition));
+        let mut asks = Vec::new();
+        for group in groups {
+            asks.extend((0..partitions).map(|partition| client.committed(&group.name, topic, partition)));
+        }
         let commits: Vec<Option<i64>> = stream::iter(asks).buffer_unordered(AT_ONCE).try_collect().await?;
         if commits.iter().all(Option::is_none) {
             return Ok(());
@@ -181,12 +183,14 @@ type Place = (String, i32);
 
 /// Log start and high watermark of every partition there is.
 async fn logs(client: &KafkaClient, topics: &BTreeMap<String, i32>) -> Result<BTreeMap<Place, (i64, i64)>> {
-    let places = topics.iter().flat_map(|(topic, &count)| (0..count).map(move |partition| (topic.clone(), partition)));
-    let ask = |(topic, partition): Place| async move {
-        let log = client.watermarks(&topic, partition).await?;
-        Result::Ok(((topic, partition), log))
-    };
-    stream::iter(places.map(ask)).buffer_unordered(AT_ONCE).try_collect().await
+    let mut asks = Vec::new();
+    for (topic, &count) in topics {
+        asks.extend((0..count).map(|partition| async move {
+            let log = client.watermarks(topic, partition).await?;
+            Ok::<_, BoxError>(((topic.clone(), partition), log))
+        }));
+    }
+    stream::iter(asks).buffer_unordered(AT_ONCE).try_collect().await
 }
 
 /// What a sample must hold: for each partition the commit, the log's start and its end.
@@ -197,13 +201,14 @@ async fn expected(
     logs: &BTreeMap<Place, (i64, i64)>,
 ) -> Result<BTreeMap<Place, (Option<i64>, i64, i64)>> {
     let named = |topic: &str| group.topics.is_empty() || group.topics.iter().any(|name| name == topic);
-    let places: Vec<Place> = logs.keys().filter(|(topic, _)| named(topic)).cloned().collect();
-    let ask = |(topic, partition): Place| async move {
-        let committed = client.committed(&group.name, &topic, partition).await?;
-        Result::Ok(((topic, partition), committed))
-    };
-    let committed: BTreeMap<Place, Option<i64>> =
-        stream::iter(places.into_iter().map(ask)).buffer_unordered(AT_ONCE).try_collect().await?;
+    let mut asks = Vec::new();
+    for (topic, partition) in logs.keys().filter(|(topic, _)| named(topic)) {
+        asks.push(async move {
+            let committed = client.committed(&group.name, topic, *partition).await?;
+            Ok::<_, BoxError>(((topic.clone(), *partition), committed))
+        });
+    }
+    let committed: BTreeMap<Place, Option<i64>> = stream::iter(asks).buffer_unordered(AT_ONCE).try_collect().await?;
     let used: BTreeSet<&String> = topics
         .keys()
         .filter(|topic| {

@@ -1,9 +1,13 @@
 //! The integration tests: one binary. `cargo test -p tidegate-tests --test integration NAME` starts only what the selected
 //! tests need.
 
+mod check;
 mod harness_check;
 mod kafka_cases;
+mod kafka_lag;
+mod kafka_oracle;
 mod kafka_security;
+mod kafka_sessions;
 mod prometheus;
 mod tidy;
 
@@ -16,7 +20,11 @@ fn main() {
         tidy::trials(),
         harness_check::trials(),
         kafka_cases::trials(),
+        kafka_lag::trials(),
+        kafka_oracle::trials(),
+        check::trials(),
         kafka_security::trials(),
+        kafka_sessions::trials(),
         prometheus::trials(),
     ]
     .into_iter()

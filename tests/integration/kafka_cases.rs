@@ -40,42 +40,42 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A topic and a group of the test's own on the shared cluster, and a running Tidegate.
-struct Setting {
-    kafka: SharedKafka,
-    client: KafkaClient,
-    tidegate: Tidegate,
-    name: &'static str,
+pub(super) struct Setting {
+    pub(super) kafka: SharedKafka,
+    pub(super) client: KafkaClient,
+    pub(super) tidegate: Tidegate,
+    pub(super) name: &'static str,
 }
 
 impl Setting {
-    async fn new(kafka: SharedKafka, name: &'static str, partitions: i32) -> Result<Self> {
+    pub(super) async fn new(kafka: SharedKafka, name: &'static str, partitions: i32) -> Result<Self> {
         let client = KafkaClient::new(&kafka.bootstrap());
         client.create_topic(name, partitions, 3).await?;
         Ok(Self { client, tidegate: Tidegate::start().await?, kafka, name })
     }
 
     /// A trigger on the topic and the group of the test's name, without the partition cap.
-    fn trigger(&self) -> Trigger {
+    pub(super) fn trigger(&self) -> Trigger {
         self.capped().with("allowIdleConsumers", "true")
     }
 
-    fn capped(&self) -> Trigger {
+    pub(super) fn capped(&self) -> Trigger {
         Trigger::kafka(&self.kafka.bootstrap(), self.name, self.name)
     }
 
-    async fn keda(&self, trigger: Trigger) -> Result<Client> {
+    pub(super) async fn keda(&self, trigger: Trigger) -> Result<Client> {
         self.tidegate.keda("tenant", "worker", &trigger).await
     }
 
-    async fn check(&self, trigger: Trigger, value: f64, active: bool) -> Result {
+    pub(super) async fn check(&self, trigger: Trigger, value: f64, active: bool) -> Result {
         self.keda(trigger).await?.answers(value, active).await.map(drop)
     }
 
-    async fn produce(&self, partition: i32, count: usize) -> Result {
+    pub(super) async fn produce(&self, partition: i32, count: usize) -> Result {
         self.client.produce(self.name, partition, count).await
     }
 
-    async fn commit(&self, partition: i32, offset: i64) -> Result {
+    pub(super) async fn commit(&self, partition: i32, offset: i64) -> Result {
         self.client.commit(self.name, self.name, partition, offset).await
     }
 }

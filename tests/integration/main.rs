@@ -2,10 +2,14 @@
 //! tests need.
 
 mod bad_input;
+mod check;
 mod harness_check;
 mod kafka_cases;
+mod kafka_lag;
+mod kafka_oracle;
 mod kafka_security;
 mod process;
+mod kafka_sessions;
 mod prometheus;
 mod rabbitmq;
 mod replicas;
@@ -25,8 +29,12 @@ fn main() {
         secrecy::trials(),
         process::trials(),
         kafka_cases::trials(),
+        kafka_lag::trials(),
+        kafka_oracle::trials(),
+        check::trials(),
         kafka_security::trials(),
         rabbitmq::trials(),
+        kafka_sessions::trials(),
         prometheus::trials(),
     ]
     .into_iter()

@@ -89,6 +89,11 @@ impl Tidegate {
         Ok(())
     }
 
+    /// Removes a credential with all its keys.
+    pub fn remove_credential(&self, namespace: &str, name: &str) -> Result {
+        Ok(fs::remove_dir_all(self.credentials.join(namespace).join(name))?)
+    }
+
     /// A client for one ScaledObject with one trigger, on a connection of its own.
     pub async fn keda(&self, namespace: &str, name: &str, trigger: &Trigger) -> Result<Client> {
         let keda = Keda::connect(&self.grpc.to_string(), namespace, name, &trigger.0).await?;

@@ -65,6 +65,7 @@ const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 const COORDINATOR_NOT_AVAILABLE: i16 = 15;
 const NOT_COORDINATOR: i16 = 16;
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
+const ILLEGAL_SASL_STATE: i16 = 34;
 const INVALID_REQUEST: i16 = 42;
 const SASL_AUTHENTICATION_FAILED: i16 = 58;
 const GROUP_ID_NOT_FOUND: i16 = 69;
@@ -97,7 +98,9 @@ pub(super) fn answer(
     let body = &mut body;
     Some(match api {
         ApiKey::ApiVersions => Reply::ApiVersions(versions(state)),
-        ApiKey::SaslHandshake => Reply::SaslHandshake(handshake(&SaslHandshakeRequest::decode(body, version).ok()?)),
+        ApiKey::SaslHandshake => {
+            Reply::SaslHandshake(handshake(state, &SaslHandshakeRequest::decode(body, version).ok()?))
+        }
         ApiKey::SaslAuthenticate => {
             let request = SaslAuthenticateRequest::decode(body, version).ok()?;
             Reply::SaslAuthenticate(authenticate(state, &request, version, authenticated))
@@ -128,8 +131,12 @@ fn versions(state: &State) -> ApiVersionsResponse {
     ApiVersionsResponse::default().with_api_keys(keys.collect())
 }
 
-fn handshake(request: &SaslHandshakeRequest) -> SaslHandshakeResponse {
-    let error = if &*request.mechanism == "PLAIN" { 0 } else { UNSUPPORTED_SASL_MECHANISM };
+fn handshake(state: &State, request: &SaslHandshakeRequest) -> SaslHandshakeResponse {
+    let error = match (&state.login, &*request.mechanism) {
+        (None, _) => ILLEGAL_SASL_STATE,
+        (Some(_), "PLAIN") => 0,
+        (Some(_), _) => UNSUPPORTED_SASL_MECHANISM,
+    };
     SaslHandshakeResponse::default().with_error_code(error).with_mechanisms(vec![StrBytes::from_static_str("PLAIN")])
 }
 

@@ -14,6 +14,7 @@ pub(super) const INVALID_GROUP_ID: i16 = 24;
 pub(super) const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 pub(super) const GROUP_AUTHORIZATION_FAILED: i16 = 30;
 pub(super) const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
+pub(super) const ILLEGAL_SASL_STATE: i16 = 34;
 pub(super) const UNSUPPORTED_VERSION: i16 = 35;
 pub(super) const SASL_AUTHENTICATION_FAILED: i16 = 58;
 pub(super) const GROUP_ID_NOT_FOUND: i16 = 69;

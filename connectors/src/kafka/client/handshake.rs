@@ -99,6 +99,7 @@ impl Dialer {
         match reply.error_code {
             code::NONE => {}
             code::UNSUPPORTED_SASL_MECHANISM => return unauthorized("the broker does not offer the mechanism"),
+            code::ILLEGAL_SASL_STATE => return unauthorized("the broker's listener has no SASL"),
             _ => return Err(malformed("it refuses SASL for no known reason")),
         }
         let mut message = exchange.initial();

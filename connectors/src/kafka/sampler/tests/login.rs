@@ -45,6 +45,15 @@ async fn b29_refused_credentials_name_the_mechanism_and_are_not_tried_again_at_o
 }
 
 #[tokio::test]
+async fn b29_a_listener_without_sasl_refuses_every_mechanism() {
+    let cluster = cluster().await;
+    cluster.state().login = None;
+    let error =
+        failure(one(&mut with_sasl(&cluster, Sasl::Plain(login("right"))), query("workers", &["orders"])).await);
+    assert_eq!(error.to_string(), "credentials rejected (plaintext)");
+}
+
+#[tokio::test]
 async fn a_broker_that_wants_credentials_closes_on_a_client_without() {
     let cluster = cluster().await;
     let error = failure(one(&mut sampler(&cluster), query("workers", &["orders"])).await);

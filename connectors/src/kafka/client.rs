@@ -21,6 +21,7 @@ mod peers;
 mod retry;
 mod shape;
 mod share;
+mod starts;
 mod versions;
 mod watermarks;
 
@@ -38,6 +39,7 @@ use self::{
     metadata::Metadata,
     peers::Peers,
     share::ShareGroups,
+    starts::Starts,
     watermarks::Watermarks,
 };
 use crate::oauth::TokenSource;
@@ -48,6 +50,7 @@ pub(super) struct Client {
     pub(super) metadata: Metadata,
     coordinators: Coordinators,
     share_groups: ShareGroups,
+    starts: Starts,
     watermarks: Watermarks,
 }
 
@@ -59,6 +62,7 @@ impl Client {
             metadata: Metadata::default(),
             coordinators: Coordinators::default(),
             share_groups: ShareGroups::default(),
+            starts: Starts::default(),
             watermarks: Watermarks::default(),
         }
     }
@@ -67,6 +71,7 @@ impl Client {
     pub(super) fn next_sample(&mut self, groups: impl Fn(&str) -> bool) {
         self.peers.next_sample();
         self.coordinators.keep(groups);
+        self.starts.next_sample(|topic| self.metadata.knows(topic));
         self.watermarks.next_sample(|topic| self.metadata.knows(topic));
     }
 

@@ -125,7 +125,7 @@ impl Sampler for KafkaSampler {
         }
         let ends = self.client.log_offsets(targets(&plans, |plan, _| Some(plan.end())), all_by).await;
         let starts = targets(&plans, |plan, part| plan.needs_start(part, &ends).then_some(Point::Start));
-        let starts = self.client.log_offsets(starts, all_by).await;
+        let starts = self.client.log_starts(&starts, &ends, all_by).await;
         plans.into_iter().map(|plan| plan.sample(&self.client, taken, &ends, &starts)).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Where logs start and end: one request per leader for all partitions of one kind.
 //!
 //! Brokers refuse a request that names a partition twice, and a request has one isolation level, so that starts and
-//! ends are asked for apart. A partition missing from a reply is an error.
+//! ends are asked for apart; starts seldom, since they are remembered. A partition missing from a reply is an error.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -26,6 +26,7 @@ use super::{
     handshake::Peer,
     metadata::Leader,
     retry::Retry,
+    starts::Reign,
 };
 use crate::{
     kafka::IsolationLevel,
@@ -85,6 +86,33 @@ impl Client {
         }
     }
 
+    /// The starts of the logs that end at `ends`: of the partitions of `needed`, and of all of them as soon as one is not
+    /// known, so that they get old together and are asked for together.
+    pub(crate) async fn log_starts(&mut self, needed: &[Target], ends: &Found, until: Instant) -> Found {
+        let mut lowest: HashMap<Target, i64> = HashMap::new();
+        for (target, end) in ends {
+            if let Ok(end) = end {
+                let start = Target { point: Point::Start, ..target.clone() };
+                lowest.entry(start).and_modify(|lowest| *lowest = (*lowest).min(*end)).or_insert(*end);
+            }
+        }
+        let known = |target: &Target| Some((target.clone(), Ok(self.known_start(target, *lowest.get(target)?)?)));
+        match needed.iter().map(known).collect() {
+            Some(known) => known,
+            None => self.log_offsets(lowest.into_keys().collect(), until).await,
+        }
+    }
+
+    fn known_start(&self, target: &Target, end: i64) -> Option<i64> {
+        self.starts.get(&(Arc::clone(&target.topic), target.partition), self.reign(target), end)
+    }
+
+    /// The topic and the leader that an offset of the target is of, as far as the metadata knows.
+    fn reign(&self, target: &Target) -> Option<Reign> {
+        let (_, leader) = self.leader(target).ok()?;
+        Reign::new(self.metadata.topic(&target.topic).ok()?.id, leader.epoch)
+    }
+
     /// Sorts targets by their leaders; those without one come back with the reason.
     async fn batches(&mut self, targets: Vec<Target>, until: Instant) -> (Vec<Batch>, Found) {
         let mut found = Found::new();
@@ -119,16 +147,21 @@ impl Client {
         Ok((self.metadata.broker(leader.broker)?, leader))
     }
 
-    /// Refuses an end that went back within one epoch: it is an old one.
+    /// Remembers a start. Refuses an end that went back within one epoch: it is an old one.
     fn watch(&mut self, target: &Target, end: Offset) -> Result<i64, Fault> {
-        if let Point::End(isolation) = target.point {
-            let id = self.metadata.topic(&target.topic)?.id;
-            let topic = Arc::clone(&target.topic);
-            if !self.watermarks.advance((topic, target.partition, isolation), (id, end.epoch), end.offset) {
-                return Err(not_ready("a log end offset went back"));
-            }
+        let Point::End(isolation) = target.point else {
+            // The request told the metadata's epoch, and the broker agreed: it is the leader of that epoch.
+            let reign = self.reign(target);
+            self.starts.put((Arc::clone(&target.topic), target.partition), reign, end.offset);
+            return Ok(end.offset);
+        };
+        let id = self.metadata.topic(&target.topic)?.id;
+        let topic = Arc::clone(&target.topic);
+        if self.watermarks.advance((topic, target.partition, isolation), (id, end.epoch), end.offset) {
+            Ok(end.offset)
+        } else {
+            Err(not_ready("a log end offset went back"))
         }
-        Ok(end.offset)
     }
 }
 

@@ -1,8 +1,9 @@
-//! Topics, their partitions and leaders: at most a minute old, and only for topics that are asked for.
+//! Topics, their partitions and leaders: read every few seconds, and only for topics that are asked for.
 //!
 //! Invariants:
 //! - No request creates a topic, and none asks for all topics.
 //! - What could not be read is asked for again by the next sample, and so is what a broker contradicted.
+//! - What is merely getting old is believed for a minute, so that one broker that hangs fails no sample.
 //! - The partitions of a topic are numbered without a gap, so that none is forgotten in a sum.
 
 use std::{
@@ -30,8 +31,13 @@ use super::{
 };
 use crate::sampler::{SampleError, Subject};
 
-/// How old metadata may get: a new partition is noticed within it.
+/// When it is read again: a new partition, and a topic that was made again, are noticed within it. Less than the usual poll
+/// interval, so that each poll of that interval knows them.
+const RENEWED_AFTER: Duration = Duration::from_secs(4);
+/// How old it may get where it cannot be read again.
 const MAX_AGE: Duration = Duration::from_secs(60);
+/// How long a sample waits for what it could do without.
+const RENEWAL: Duration = Duration::from_secs(1);
 /// How long what nobody asks for is kept.
 const KEEP: Duration = Duration::from_secs(120);
 /// Topics of one request, so that its reply stays under the limits of one.
@@ -46,9 +52,17 @@ pub(crate) struct Metadata {
 
 struct Entry {
     read: Instant,
+    /// When it was last asked for; later than `read` where there was no answer.
+    asked: Instant,
     /// A broker contradicted it.
     suspect: bool,
     topic: Result<Arc<Topic>, Fault>,
+}
+
+impl Entry {
+    fn is_believed(&self) -> bool {
+        !self.suspect && self.topic.is_ok() && Instant::now() < self.read + MAX_AGE
+    }
 }
 
 /// A topic.
@@ -104,18 +118,20 @@ impl Metadata {
 
     /// One attempt of [`Self::refresh`]; whether another one may tell more.
     pub(super) async fn read_stale(&mut self, peers: &mut Peers, names: &BTreeSet<Arc<str>>, until: Instant) -> bool {
-        let stale: Vec<_> = names.iter().filter(|name| self.is_stale(name)).cloned().collect();
+        let stale = names.iter().filter(|name| self.is_stale(name)).cloned();
+        let (old, unknown): (Vec<_>, Vec<_>) =
+            stale.partition(|name| self.topics.get(name).is_some_and(Entry::is_believed));
+        // What is old travels with what must be read; alone it is not waited for long.
+        let until = if unknown.is_empty() { until.min(Instant::now() + RENEWAL) } else { until };
         let mut unsettled = false;
-        for some in stale.chunks(TOPICS_PER_REQUEST) {
+        for some in [unknown, old].concat().chunks(TOPICS_PER_REQUEST) {
             unsettled |= self.read(peers, some, until).await;
         }
         unsettled
     }
 
     fn is_stale(&self, name: &str) -> bool {
-        self.topics
-            .get(name)
-            .is_none_or(|entry| entry.suspect || entry.topic.is_err() || Instant::now() >= entry.read + MAX_AGE)
+        self.topics.get(name).is_none_or(|entry| !entry.is_believed() || Instant::now() >= entry.asked + RENEWED_AFTER)
     }
 
     /// One request; whether its reply is worth another attempt.
@@ -125,11 +141,17 @@ impl Metadata {
         match outcome {
             Ok(unsettled) => unsettled,
             Err(fault) => {
-                let again = is_passing(&fault);
+                let mut lost = false;
                 for name in names {
-                    self.put(name, Err(Arc::clone(&fault)));
+                    match self.topics.get_mut(name).filter(|entry| entry.is_believed()) {
+                        Some(entry) => entry.asked = Instant::now(),
+                        None => {
+                            self.put(name, Err(Arc::clone(&fault)));
+                            lost = true;
+                        }
+                    }
                 }
-                again
+                lost && is_passing(&fault)
             }
         }
     }
@@ -137,7 +159,8 @@ impl Metadata {
     fn put(&mut self, name: &Arc<str>, topic: Result<Arc<Topic>, Fault>) {
         // A partition without a leader is looked at again by the next attempt, and by the next sample.
         let suspect = topic.as_ref().is_ok_and(|topic| topic.leaders.iter().any(Result::is_err));
-        self.topics.insert(Arc::clone(name), Entry { read: Instant::now(), suspect, topic });
+        let now = Instant::now();
+        self.topics.insert(Arc::clone(name), Entry { read: now, asked: now, suspect, topic });
     }
 
     fn take(&mut self, names: &[Arc<str>], reply: MetadataResponse) -> Result<bool, Fault> {

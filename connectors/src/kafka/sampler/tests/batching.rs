@@ -39,9 +39,9 @@ async fn b33_requests_follow_brokers_not_queries() {
     sample(&mut sampler, queries()).await;
     let per_broker = |api| cluster.count(api).into_values().collect::<Vec<_>>();
     assert_eq!(per_broker(ApiKey::OffsetFetch), [1, 1, 1]);
-    // One for the ends; one for the starts, as groups without a commit need them.
-    assert_eq!(per_broker(ApiKey::ListOffsets), [2, 2, 2]);
-    assert_eq!(total(&cluster.count(ApiKey::Metadata)), 0, "metadata is younger than a minute");
+    // For the ends; the starts, which groups without a commit need, are known.
+    assert_eq!(per_broker(ApiKey::ListOffsets), [1, 1, 1]);
+    assert_eq!(total(&cluster.count(ApiKey::Metadata)), 0, "it was read just now");
     assert_eq!(total(&cluster.count(ApiKey::FindCoordinator)), 0);
     assert_eq!(cluster.state().connections.values().max(), Some(&1), "one connection per broker");
 }
@@ -139,7 +139,52 @@ async fn only_brokers_that_are_needed_are_connected_to() {
 }
 
 #[tokio::test]
-async fn a_new_partition_is_noticed_within_a_minute() {
+async fn starts_of_a_leader_are_asked_for_together_and_twice_a_minute() {
+    let cluster = ScriptedKafka::start(1).await;
+    cluster.topic("orders", &[10, 10, 10]);
+    cluster.group("workers", 1, "orders", &[10, 10, 10]);
+    let mut sampler = sampler(&cluster);
+    let mut asked = Vec::new();
+    for second in 0..60 {
+        // One partition after the other gets a record.
+        cluster.state().topics.get_mut("orders").unwrap().partitions[second / 2 % 3].end += 1;
+        cluster.forget();
+        one(&mut sampler, query("workers", &["orders"])).await.unwrap();
+        asked.push(total(&cluster.count(ApiKey::ListOffsets)));
+        pass(Duration::from_secs(1)).await;
+    }
+    assert_eq!(asked.iter().filter(|&&count| count > 1).count(), 2, "{asked:?}");
+    assert!(asked.iter().all(|count| (1..=2).contains(count)), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_start_is_not_that_of_a_topic_or_a_leader_before() {
+    let cluster = ScriptedKafka::start(1).await;
+    cluster.topic("orders", &[10]);
+    cluster.group("workers", 1, "orders", &[]);
+    let start = async |sampler: &mut KafkaSampler| {
+        let outcome = one(sampler, query("workers", &["orders"])).await.unwrap();
+        partitions(&outcome)[0].log_start
+    };
+    let mut sampler = sampler(&cluster);
+    let set = |start: i64, epoch: i32, id: u128| {
+        let mut state = cluster.state();
+        let topic = state.topics.get_mut("orders").unwrap();
+        (topic.id, topic.partitions[0].start, topic.partitions[0].epoch) = (id, start, epoch);
+    };
+    set(8, 0, 1);
+    assert_eq!(start(&mut sampler).await, 8);
+    set(9, 0, 1);
+    assert_eq!(start(&mut sampler).await, 8, "an old one is believed for a while");
+    for (lower, epoch, id) in [(7, 1, 1), (0, 1, 2)] {
+        set(lower, epoch, id);
+        pass(Duration::from_secs(4)).await;
+        assert_eq!(start(&mut sampler).await, lower);
+    }
+}
+
+#[tokio::test]
+async fn a_new_partition_is_noticed_within_one_usual_poll() {
     let cluster = ScriptedKafka::start(1).await;
     cluster.topic("orders", &[1]);
     cluster.group("workers", 1, "orders", &[1]);
@@ -147,13 +192,29 @@ async fn a_new_partition_is_noticed_within_a_minute() {
     one(&mut sampler, query("workers", &["orders"])).await.unwrap();
     cluster.topic("orders", &[1, 7]);
     cluster.state().topics.get_mut("orders").unwrap().id = 1;
-    for _ in 0..11 {
-        pass(Duration::from_secs(5)).await;
-        assert_eq!(complete(&one(&mut sampler, query("workers", &["orders"])).await).len(), 1);
-    }
-    assert_eq!(cluster.state().connections[&1], 1, "a connection in use is kept");
-    pass(Duration::from_secs(5)).await;
+    pass(Duration::from_secs(3)).await;
+    assert_eq!(complete(&one(&mut sampler, query("workers", &["orders"])).await).len(), 1);
+    pass(Duration::from_secs(1)).await;
     let outcome = one(&mut sampler, query("workers", &["orders"])).await;
     assert_eq!(complete(&outcome), [("orders", 0, Some(1), 1), ("orders", 1, None, 7)]);
     assert_eq!(total(&cluster.count(ApiKey::Metadata)), 2);
+    assert_eq!(cluster.state().connections[&1], 1, "a connection in use is kept");
+}
+
+#[tokio::test]
+async fn metadata_that_cannot_be_read_again_is_believed_for_a_minute() {
+    let cluster = ScriptedKafka::start(1).await;
+    cluster.topic("orders", &[5]);
+    cluster.group("workers", 1, "orders", &[1]);
+    let mut sampler = impatient(&cluster);
+    one(&mut sampler, query("workers", &["orders"])).await.unwrap();
+    cluster.script(ApiKey::Metadata, 100, Act::Close);
+    for _ in 0..11 {
+        pass(Duration::from_secs(5)).await;
+        cluster.forget();
+        assert_eq!(complete(&one(&mut sampler, query("workers", &["orders"])).await), [("orders", 0, Some(1), 5)]);
+        assert_eq!(total(&cluster.count(ApiKey::Metadata)), 1, "it is asked for once a sample");
+    }
+    pass(Duration::from_secs(5)).await;
+    failure(one(&mut sampler, query("workers", &["orders"])).await);
 }

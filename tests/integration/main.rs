@@ -6,10 +6,13 @@ mod check;
 mod harness_check;
 mod kafka_cases;
 mod kafka_lag;
+mod kafka_moves;
 mod kafka_oracle;
 mod kafka_security;
-mod process;
 mod kafka_sessions;
+mod kafka_waking;
+mod kafka_wire;
+mod process;
 mod prometheus;
 mod rabbitmq;
 mod replicas;
@@ -25,21 +28,22 @@ fn main() {
         tidy::trials(),
         harness_check::trials(),
         bad_input::trials(),
+        check::trials(),
+        process::trials(),
         replicas::trials(),
         secrecy::trials(),
-        process::trials(),
         kafka_cases::trials(),
         kafka_lag::trials(),
+        kafka_moves::trials(),
         kafka_oracle::trials(),
-        check::trials(),
         kafka_security::trials(),
-        rabbitmq::trials(),
         kafka_sessions::trials(),
+        kafka_waking::trials(),
+        kafka_wire::trials(),
+        rabbitmq::trials(),
         prometheus::trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    ];
+    let trials = trials.into_iter().flatten().collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     services::stop_all();
     conclusion.exit();

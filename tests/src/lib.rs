@@ -4,6 +4,7 @@ pub mod harness;
 pub mod http_count;
 pub mod kafka_admin;
 pub mod kafka_client;
+pub mod recorder;
 pub mod rust_source;
 pub mod scripted_kafka;
 pub mod services;

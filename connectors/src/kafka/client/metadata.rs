@@ -31,9 +31,9 @@ use super::{
 };
 use crate::sampler::{SampleError, Subject};
 
-/// When it is read again: a new partition, and a topic that was made again, are noticed within it. Less than the usual poll
-/// interval, so that each poll of that interval knows them.
-const RENEWED_AFTER: Duration = Duration::from_secs(4);
+/// When it is read again: a new partition, and a topic that was made again, are noticed by the first poll after it. With
+/// the poll interval it stays under 5 s, or each poll knows them.
+const RENEWED_AFTER: Duration = Duration::from_secs(2);
 /// How old it may get where it cannot be read again.
 const MAX_AGE: Duration = Duration::from_secs(60);
 /// How long a sample waits for what it could do without.

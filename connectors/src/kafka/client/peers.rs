@@ -26,10 +26,12 @@ pub(super) const MAX_BROKERS: usize = 256;
 const DIALS: usize = 16;
 /// How long one bootstrap server gets before the next is tried too.
 const HEAD_START: Duration = Duration::from_millis(500);
-/// The pause after a failed connect, doubled each time.
+/// The first pause after a failed connect.
 const FIRST_REST: Duration = Duration::from_millis(500);
 /// The longest pause after a failed connect.
 const LONGEST_REST: Duration = Duration::from_secs(15);
+/// A pause is at most this part of the outage so far, so that a broker that was away for 20 s is found within 2.5 s.
+const PART_OF_OUTAGE: u32 = 8;
 /// The pause after refused credentials (safety.md E11): asking again changes nothing, but may lock an account.
 const REFUSED_REST: Duration = Duration::from_secs(30);
 
@@ -44,9 +46,20 @@ pub(crate) struct Peers {
 
 /// A peer that could not be connected to, and until when it is left alone.
 struct Rest {
+    since: Instant,
     until: Instant,
-    pause: Duration,
     fault: Fault,
+}
+
+impl Rest {
+    /// After one more failure `now`: with jitter, and longer the longer it lasts.
+    fn after(before: Option<&Self>, now: Instant, fault: Fault) -> Self {
+        let since = before.map_or(now, |before| before.since);
+        let refused = matches!(*fault, SampleError::Unauthorized { .. });
+        let pause = ((now - since) / PART_OF_OUTAGE).clamp(FIRST_REST, LONGEST_REST);
+        let pause = if refused { REFUSED_REST } else { pause };
+        Self { since, until: now + pause.mul_f64(rand::rng().random_range(0.5..1.0)), fault }
+    }
 }
 
 impl Peers {
@@ -172,10 +185,8 @@ impl Peers {
                 if let Some(tokens) = self.tokens.as_mut().filter(|_| refused) {
                     tokens.forget();
                 }
-                let doubled = self.resting.get(peer).map_or(FIRST_REST, |rest| (rest.pause * 2).min(LONGEST_REST));
-                let pause = if refused { REFUSED_REST } else { doubled };
-                let until = Instant::now() + pause.mul_f64(rand::rng().random_range(0.5..1.0));
-                self.resting.insert(peer.clone(), Rest { until, pause: doubled, fault: Arc::clone(&fault) });
+                let rest = Rest::after(self.resting.get(peer), Instant::now(), Arc::clone(&fault));
+                self.resting.insert(peer.clone(), rest);
                 Err(fault)
             }
             None => Err(timed_out()),

@@ -192,7 +192,7 @@ async fn a_new_partition_is_noticed_within_one_usual_poll() {
     one(&mut sampler, query("workers", &["orders"])).await.unwrap();
     cluster.topic("orders", &[1, 7]);
     cluster.state().topics.get_mut("orders").unwrap().id = 1;
-    pass(Duration::from_secs(3)).await;
+    pass(Duration::from_millis(1500)).await;
     assert_eq!(complete(&one(&mut sampler, query("workers", &["orders"])).await).len(), 1);
     pass(Duration::from_secs(1)).await;
     let outcome = one(&mut sampler, query("workers", &["orders"])).await;

@@ -34,7 +34,7 @@ fn build() -> std::result::Result<PathBuf, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     let messages = String::from_utf8_lossy(&output.stdout);
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let executable = artifacts.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last();
+    let executable = artifacts.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
     executable.ok_or_else(|| format!("cargo built no command: {}", String::from_utf8_lossy(&output.stderr)))
 }
 

@@ -71,22 +71,22 @@ async fn every_partition_is_as_librdkafka_sees_it(kafka: SharedKafka) -> Result 
     let environment = Environment { clock: Arc::new(SystemClock), egress: Egress::open(), limits: Limits::default() };
     let address = metadata.connection(CONNECTION_KEYS);
     let mut sampler = KafkaSampler::new(&TenantId::local("oracle"), &address, None, &environment)?;
-    let samples = sampler.sample(&groups.iter().map(query).collect::<Vec<_>>()).await;
+    let read = sampler.sample(&groups.iter().map(query).collect::<Vec<_>>()).await;
 
     step("read it through librdkafka");
     let logs = logs(&client, &topics).await?;
     let mut compared = 0;
-    for (group, sample) in groups.iter().zip(samples) {
+    for (group, sample) in groups.iter().zip(read) {
         let expected = expected(&client, group, &topics, &logs).await?;
         let sample = match sample {
             // All that it names is gone.
             Err(SampleError::NotFound(_)) if expected.is_empty() && !group.topics.is_empty() => continue,
             sample => sample.map_err(|error| format!("{}: {error}", group.name))?,
         };
-        let Data::Kafka(seen) = sample.data else { return Err("not a sample of Kafka".into()) };
-        assert!(seen.is_complete() || group.topics.iter().any(|topic| !topics.contains_key(topic)), "{}", group.name);
-        assert_eq!(places(&seen.partitions), expected.keys().cloned().collect(), "partitions of {}", group.name);
-        for partition in &seen.partitions {
+        let Data::Kafka(kafka) = sample.data else { return Err("not a sample of Kafka".into()) };
+        assert!(kafka.is_complete() || group.topics.iter().any(|topic| !topics.contains_key(topic)), "{}", group.name);
+        assert_eq!(places(&kafka.partitions), expected.keys().cloned().collect(), "partitions of {}", group.name);
+        for partition in &kafka.partitions {
             compare(&group.name, partition, expected[&place(partition)]);
             compared += 1;
         }

@@ -167,9 +167,7 @@ impl Client {
 
     /// Ticks until the answer is `value` and `active`.
     pub async fn answers_within(&mut self, within: Duration, value: f64, active: bool) -> Result<Tick> {
-        let wanted = |seen: &Result<Tick, Status>| {
-            seen.as_ref().is_ok_and(|tick| (tick.value - value).abs() < 1e-9 && tick.active == active)
-        };
+        let wanted = |seen: &Result<Tick, Status>| seen.as_ref().is_ok_and(|tick| tick.shows(value, active));
         let seen = self.until(within, wanted).await;
         seen.map_err(|error| format!("wanted {value} / {active}: {error}").into())
     }

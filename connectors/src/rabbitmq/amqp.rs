@@ -193,7 +193,7 @@ impl AmqpClient {
 impl Dialer {
     async fn open(&self) -> Result<Link, SampleError> {
         let (egress, within) = (&self.environment.egress, self.environment.limits.connect);
-        let stream = egress.connect(&self.tenant, &self.host, self.port, within).await.map_err(errors::connecting)?;
+        let stream = egress.connect(&self.tenant, &self.host, self.port, within).await?;
         let (stream, cord) = Cord::of(stream).map_err(tls::io_failure)?;
         let connection = match &self.tls {
             None => self.handshake(stream).await?,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use lapin::{Error, ErrorKind, protocol::AMQPError};
 
 use crate::{
-    egress::ConnectError,
     sampler::{SampleError, Subject},
     tls,
 };
@@ -24,14 +23,6 @@ mod code {
     pub(super) const NOT_ALLOWED: u16 = 530;
     /// `INTERNAL_ERROR`: among others, a virtual host that is down.
     pub(super) const INTERNAL_ERROR: u16 = 541;
-}
-
-/// Why no connection was opened from an address.
-pub(super) fn connecting(error: ConnectError) -> SampleError {
-    match error {
-        ConnectError::TimedOut => SampleError::TimedOut,
-        ConnectError::NoAddress | ConnectError::Io(_) => SampleError::Unreachable(Some(error.into())),
-    }
 }
 
 /// Why the broker did not open the connection. `mechanism` is how we authenticate.

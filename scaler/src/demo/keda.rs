@@ -37,6 +37,13 @@ pub struct Tick {
     pub took: Duration,
 }
 
+impl Tick {
+    /// Whether it is `value`, up to rounding, and `active`.
+    pub fn shows(&self, value: f64, active: bool) -> bool {
+        (self.value - value).abs() < 1e-9 && self.active == active
+    }
+}
+
 impl Keda {
     /// Connects to the scaler at `address` for the ScaledObject `namespace`/`name`.
     pub async fn connect(

@@ -32,20 +32,20 @@ pub struct Measured {
 
 /// One trigger on the scripted sources: nothing waits, then something, then nothing again.
 pub struct Kind<'a> {
-    kind: &'static str,
+    name: &'static str,
     keda: Keda,
     sources: &'a Sources,
 }
 
 impl<'a> Kind<'a> {
     /// The trigger that `keda` asks about.
-    pub fn new(kind: &'static str, keda: Keda, sources: &'a Sources) -> Self {
-        Self { kind, keda, sources }
+    pub fn new(name: &'static str, keda: Keda, sources: &'a Sources) -> Self {
+        Self { name, keda, sources }
     }
 
     /// From asleep to asleep.
     pub async fn tell(mut self, say: impl Fn(&str)) -> Told<Measured> {
-        let kind = self.kind;
+        let kind = self.name;
         let mut activations = self.keda.activations().await?;
         if self.keda.tick().await?.active {
             return Err(format!("the {kind} trigger is active with nothing waiting").into());

@@ -143,12 +143,11 @@ impl Metadata {
             Err(fault) => {
                 let mut lost = false;
                 for name in names {
-                    match self.topics.get_mut(name).filter(|entry| entry.is_believed()) {
-                        Some(entry) => entry.asked = Instant::now(),
-                        None => {
-                            self.put(name, Err(Arc::clone(&fault)));
-                            lost = true;
-                        }
+                    if let Some(entry) = self.topics.get_mut(name).filter(|entry| entry.is_believed()) {
+                        entry.asked = Instant::now();
+                    } else {
+                        self.put(name, Err(Arc::clone(&fault)));
+                        lost = true;
                     }
                 }
                 lost && is_passing(&fault)

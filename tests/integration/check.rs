@@ -69,10 +69,9 @@ async fn prepare(kafka: &SharedKafka, topic: &str) -> Result {
     client.commit_all(topic, &[(topic, 0, 5), (&sister, 0, 0)]).await
 }
 
-async fn check_measures_each_kind_of_trigger(kafka: SharedKafka, prometheus: PrometheusServer) -> Result {
-    prepare(&kafka, "check").await?;
-    let (bootstrap, server) = (kafka.bootstrap(), prometheus.0.url());
-    let yaml = format!(
+/// All five kinds of trigger, in two objects of two kinds.
+fn all_kinds(bootstrap: &str, server: &str) -> String {
+    format!(
         r#"
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -105,7 +104,12 @@ spec:
     - type: prometheus
       metadata: {{ serverAddress: "{server}", query: "vector(7)", threshold: "2" }}
 "#
-    );
+    )
+}
+
+async fn check_measures_each_kind_of_trigger(kafka: SharedKafka, prometheus: PrometheusServer) -> Result {
+    prepare(&kafka, "check").await?;
+    let yaml = all_kinds(&kafka.bootstrap(), &prometheus.0.url());
     let output = check("kinds", &yaml, &["--output", "json", "--namespace", "batch"], &[]).await?;
     let reports = reports(&output)?;
     assert_eq!(output.status.code(), Some(0), "{reports:#?}");

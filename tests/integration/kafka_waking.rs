@@ -228,7 +228,9 @@ async fn b32_an_outage_is_no_connection_storm(mut kafka: ExclusiveKafka) -> Resu
         client.answers_within(Duration::from_secs(15), 5.0, true).await?;
     }
     println!("all 50 are right {:.2} s after the brokers' return", back.elapsed().as_secs_f64());
-    assert_eq!(open_connections(&kafka), BTreeMap::from([(1, 1), (2, 1), (3, 1)]));
+    // The first to return may lead all partitions, and then nothing is asked of the others.
+    let open = open_connections(&kafka);
+    assert!(open.values().all(|&count| count <= 1) && open.values().sum::<usize>() > 0, "{open:?}");
     Ok(())
 }
 

@@ -173,7 +173,7 @@ async fn the_demo_prints_what_it_measured(tidegate: TidegateCommand) -> Result {
     assert_eq!(output.status.code(), Some(0), "{printed}\n{logged}");
     assert_eq!(logged, "", "the demo's report is not mixed with logs");
     let figure = |name: &str| {
-        let line = printed.lines().find_map(|line| line.trim().strip_prefix(name));
+        let line = printed.lines().find_map(|line| line.trim().strip_prefix("kafka")?.trim().strip_prefix(name));
         line.map(|rest| rest.trim().to_owned()).ok_or_else(|| format!("{name} is not in:\n{printed}"))
     };
     let woken: f64 = figure("from the first record to true on the push stream")?.trim_end_matches(" ms").parse()?;
@@ -183,5 +183,10 @@ async fn the_demo_prints_what_it_measured(tidegate: TidegateCommand) -> Result {
     let most = replicas.strip_prefix("0 -> ").and_then(|rest| rest.strip_suffix(" -> 0"));
     assert!((2..=8).contains(&most.ok_or("not 0 -> N -> 0")?.parse::<u32>()?), "{replicas}");
     figure("three calls of one KEDA tick, median of")?;
+    for kind in ["rabbitmq", "prometheus"] {
+        let told = printed.lines().any(|line| line.trim().starts_with(kind) && line.contains("value 70: true after"));
+        assert!(told, "{kind} did not wake in:\n{printed}");
+    }
+    assert!(printed.contains("cron: the window is open: 2 replicas"), "{printed}");
     Ok(())
 }

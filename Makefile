@@ -17,12 +17,18 @@ KAFKA_VERSION := $(shell sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:
 KAFKA_DIR := $(CACHE)/kafka-$(KAFKA_VERSION)
 PROMETHEUS_DIR := $(CACHE)/prometheus
 
-.PHONY: demo test lint bench toolchain services kafka rabbitmq prometheus
+.PHONY: demo install test lint bench toolchain services kafka rabbitmq prometheus
 
 # A Worker goes 0 -> N -> 0 on an embedded Kafka, in under a minute once it is built.
 demo: toolchain
 	cargo build --release --locked -p tidegate
 	"$(CARGO_TARGET_DIR)/release/tidegate" demo
+
+# The program, for use outside this folder.
+PREFIX ?= /usr/local
+install: toolchain
+	cargo build --release --locked -p tidegate
+	install -D -m 755 "$(CARGO_TARGET_DIR)/release/tidegate" "$(DESTDIR)$(PREFIX)/bin/tidegate"
 
 # Unit tests, then the integration binary, which starts the services it needs on loopback ports of its own and stops them.
 # Some tests run the command; it is built before, so that no test waits for a compiler.

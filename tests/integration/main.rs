@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod check;
+mod cron;
 mod harness_check;
 mod kafka_cases;
 mod kafka_lag;
@@ -29,6 +30,7 @@ fn main() {
         harness_check::trials(),
         bad_input::trials(),
         check::trials(),
+        cron::trials(),
         process::trials(),
         replicas::trials(),
         secrecy::trials(),

@@ -21,7 +21,7 @@ use tidegate::{
     server::{self, Server},
 };
 use tidegate_connectors::{
-    clock::SystemClock,
+    clock::{SharedClock, SystemClock},
     egress::Egress,
     sampler::{Environment, Limits},
 };
@@ -53,11 +53,15 @@ pub struct Tidegate {
 impl Tidegate {
     /// Serves on loopback ports of its own, with an empty directory of credentials.
     pub async fn start() -> Result<Self> {
+        Self::start_at(Arc::new(SystemClock)).await
+    }
+
+    /// The same, where it is what `clock` says.
+    pub async fn start_at(clock: SharedClock) -> Result<Self> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let credentials = std::env::temp_dir().join(format!("tidegate-test-{}-{number}", std::process::id()));
         fs::create_dir_all(&credentials)?;
-        let clock = Arc::new(SystemClock);
         let environment = Environment { clock: clock.clone(), egress: Egress::open(), limits: Limits::default() };
         let provider = Directory::open(credentials.clone(), Layout::OneCluster, clock.clone())?;
         let metrics = Arc::new(Metrics::new());
@@ -130,6 +134,12 @@ impl Trigger {
         let trigger = Self::default().with("triggerType", "kafka").with("scalerAddress", "tidegate.tidegate:9090");
         let trigger = trigger.with("bootstrapServers", bootstrap).with("consumerGroup", group);
         if topics.is_empty() { trigger } else { trigger.with("topic", topics) }
+    }
+
+    /// A cron trigger.
+    pub fn cron(timezone: &str, start: &str, end: &str, replicas: &str) -> Self {
+        let trigger = Self::default().with("triggerType", "cron").with("timezone", timezone);
+        trigger.with("start", start).with("end", end).with("desiredReplicas", replicas)
     }
 
     /// The same with one more key.

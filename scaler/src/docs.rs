@@ -17,7 +17,7 @@ use crate::{
     cli::Cli,
     config::{Config, Overrides},
     credentials::{Directory, Layout, NoCredentials, Provider},
-    metrics::{Method, Metrics, Outcome},
+    metrics::{Method, Metrics},
     trigger::{COMMON_KEYS, KEDA_KEYS, PollBounds, Trigger},
 };
 use clap::{CommandFactory, Parser};
@@ -136,7 +136,7 @@ fn every_flag_is_in_the_table_and_no_other() {
 fn every_metric_and_every_code_is_in_its_table_and_no_other() {
     let metrics = Metrics::new();
     metrics.call(Method::IsActive, Code::Ok, Duration::ZERO);
-    metrics.poll(Kind::Kafka, Outcome::Complete, Duration::ZERO);
+    metrics.poll(Kind::Kafka, &[], Duration::ZERO);
     metrics.sample_age(Duration::ZERO);
     let text = metrics.render();
     let shown = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());

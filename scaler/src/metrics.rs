@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 use tidegate_connectors::{
-    sampler::{Sample, SampleError},
+    sampler::{Data, Sample, SampleError},
     trigger::{KINDS, Kind},
 };
 use tonic::Code;
@@ -23,6 +23,7 @@ const TRIGGERS: &str = "tidegate_triggers";
 const ENDPOINTS: &str = "tidegate_endpoints";
 const POLLS: &str = "tidegate_polls_total";
 const POLL_DURATION: &str = "tidegate_poll_duration_seconds";
+const READY_ONLY: &str = "tidegate_ready_only_samples_total";
 const SAMPLE_AGE: &str = "tidegate_sample_age_seconds";
 const STREAMS: &str = "tidegate_streams";
 
@@ -109,6 +110,7 @@ pub struct Metrics {
     recorder: PrometheusRecorder,
     calls: [Calls; METHODS.len()],
     kinds: Vec<(Kind, OfKind)>,
+    ready_only: Counter,
     sample_age: Histogram,
     streams: Gauge,
 }
@@ -150,6 +152,7 @@ impl Metrics {
         Self {
             calls,
             kinds: KINDS.iter().map(|&(_, kind)| (kind, of_kind(kind))).collect(),
+            ready_only: registry.counter(READY_ONLY, &[]),
             sample_age: registry.histogram(SAMPLE_AGE, &[]),
             streams: registry.gauge(STREAMS, &[]),
             recorder: registry.0,
@@ -164,17 +167,20 @@ impl Metrics {
     }
 
     /// One batch of queries of an endpoint was sampled.
-    pub fn poll(&self, kind: Kind, outcome: Outcome, duration: Duration) {
+    pub fn poll(&self, kind: Kind, answers: &[Result<Sample, SampleError>], duration: Duration) {
+        let outcome = Outcome::of(answers);
         if let Some(metrics) = self.kind(kind) {
             metrics.polls[OUTCOMES.iter().position(|row| row.0 == outcome).unwrap_or_default()].increment(1);
             metrics.poll_duration.record(duration);
         }
+        let ready_only = |answer: &&Result<Sample, SampleError>| matches!(answer, Ok(Sample { data: Data::RabbitMq(queues), .. }) if queues.are_ready_only());
+        self.ready_only.increment(answers.iter().filter(ready_only).count() as u64);
     }
 
     /// What a store tells of its batches, counted here.
     pub fn on_poll(self: &Arc<Self>) -> OnPoll {
         let metrics = Arc::clone(self);
-        Arc::new(move |kind, results, took| metrics.poll(kind, Outcome::of(results), took))
+        Arc::new(move |kind, results, took| metrics.poll(kind, results, took))
     }
 
     /// An answer was given from a sample of this age.
@@ -249,6 +255,8 @@ impl Registry {
         r.describe_gauge(name(ENDPOINTS), count, "Endpoints that are polled, by kind.".into());
         r.describe_counter(name(POLLS), count, "Batches of queries sent to endpoints, by kind and outcome.".into());
         r.describe_histogram(name(POLL_DURATION), seconds, "Time to sample one batch of queries.".into());
+        let ready_only = "Samples of RabbitMQ queues over AMQP, which tells of ready messages only.";
+        r.describe_counter(name(READY_ONLY), count, ready_only.into());
         r.describe_histogram(name(SAMPLE_AGE), seconds, "Age of the sample that an answer was given from.".into());
         r.describe_gauge(name(STREAMS), count, "StreamIsActive and StreamMetricSpec streams that are open.".into());
     }
@@ -276,14 +284,27 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_connectors::{
+        clock::BootInstant,
+        rabbitmq::{Queue, Queues},
+    };
+
     use super::*;
+
+    fn over_amqp() -> Sample {
+        let name = "orders".into();
+        let (publish_rate, deliver_rate) = (None, None);
+        let queue = Queue { name, ready: Some(0), messages: None, publish_rate, deliver_rate, consumers: Some(0) };
+        let queues = Queues { queues: vec![queue], matched: false, settles: Duration::ZERO };
+        Sample { taken: BootInstant::default(), data: Data::RabbitMq(queues), missing: None }
+    }
 
     #[test]
     fn what_is_counted_is_what_is_shown() {
         let metrics = Metrics::new();
         metrics.call(Method::GetMetrics, Code::Ok, Duration::from_micros(12));
         metrics.call(Method::GetMetrics, Code::DataLoss, Duration::from_secs(3));
-        metrics.poll(Kind::Kafka, Outcome::Partial, Duration::from_millis(7));
+        metrics.poll(Kind::RabbitMq, &[Ok(over_amqp()), Err(SampleError::TimedOut)], Duration::from_millis(7));
         metrics.sample_age(Duration::from_secs(2));
         metrics.census(Kind::Cron, 3, 0);
         let stream = metrics.stream();
@@ -296,8 +317,9 @@ mod tests {
             "tidegate_call_duration_seconds_bucket{method=\"GetMetrics\",le=\"0.00001\"} 0",
             "tidegate_call_duration_seconds_bucket{method=\"GetMetrics\",le=\"0.000025\"} 1",
             "tidegate_call_duration_seconds_count{method=\"GetMetrics\"} 2",
-            "tidegate_polls_total{kind=\"kafka\",outcome=\"partial\"} 1",
-            "tidegate_poll_duration_seconds_bucket{kind=\"kafka\",le=\"0.01\"} 1",
+            "tidegate_polls_total{kind=\"rabbitmq\",outcome=\"partial\"} 1",
+            "tidegate_poll_duration_seconds_bucket{kind=\"rabbitmq\",le=\"0.01\"} 1",
+            "tidegate_ready_only_samples_total 1",
             "tidegate_sample_age_seconds_bucket{le=\"2.5\"} 1",
             "tidegate_triggers{kind=\"cron\"} 3",
             "tidegate_streams 1",
@@ -316,11 +338,11 @@ mod tests {
         for (method, _) in METHODS {
             metrics.call(method, Code::Ok, Duration::ZERO);
         }
-        metrics.poll(Kind::Kafka, Outcome::Complete, Duration::ZERO);
+        metrics.poll(Kind::Kafka, &[], Duration::ZERO);
         metrics.sample_age(Duration::ZERO);
         let text = metrics.render();
         let types: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        assert_eq!(types.len(), 9, "{types:?}");
+        assert_eq!(types.len(), 10, "{types:?}");
         for row in types {
             let (name, kind) = row.split_once(' ').unwrap();
             assert!(text.contains(&format!("# HELP {name} ")), "{name} has no help");

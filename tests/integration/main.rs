@@ -15,6 +15,7 @@ mod kafka_waking;
 mod kafka_wire;
 mod process;
 mod prometheus;
+mod prometheus_scale;
 mod rabbitmq;
 mod replicas;
 mod secrecy;
@@ -44,6 +45,7 @@ fn main() {
         kafka_wire::trials(),
         rabbitmq::trials(),
         prometheus::trials(),
+        prometheus_scale::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();
     let conclusion = libtest_mimic::run(&arguments, trials);

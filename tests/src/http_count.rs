@@ -3,12 +3,17 @@
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 
 use crate::Result;
+
+/// How often [`HttpCount::cycles`] looks.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A proxy, and the requests that it has seen. Dropping it ends it.
 pub struct HttpCount {
@@ -32,6 +37,22 @@ impl HttpCount {
     /// Its own port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The first lines of `count` cycles of requests: those of one are at most `quiet` apart.
+    pub async fn cycles(&self, count: usize, quiet: Duration) -> Vec<Vec<String>> {
+        let (mut cycles, mut cycle, mut last) = (Vec::new(), Vec::new(), Instant::now());
+        while cycles.len() < count {
+            let (new, _) = self.take();
+            if !new.is_empty() {
+                last = Instant::now();
+                cycle.extend(new);
+            } else if !cycle.is_empty() && last.elapsed() > quiet {
+                cycles.push(std::mem::take(&mut cycle));
+            }
+            sleep(LOOK).await;
+        }
+        cycles
     }
 
     /// The requests since the last call, and the connections since the start.

@@ -19,6 +19,7 @@ use tidegate::{
     metrics::Metrics,
     scaler::{Scaler, Settings},
     server::{self, Server},
+    tenants::TenantLimits,
 };
 use tidegate_connectors::{
     clock::{SharedClock, SystemClock},
@@ -53,11 +54,21 @@ pub struct Tidegate {
 impl Tidegate {
     /// Serves on loopback ports of its own, with an empty directory of credentials.
     pub async fn start() -> Result<Self> {
-        Self::start_at(Arc::new(SystemClock)).await
+        Self::start_with(Arc::new(SystemClock), Settings::default()).await
     }
 
     /// The same, where it is what `clock` says.
     pub async fn start_at(clock: SharedClock) -> Result<Self> {
+        Self::start_with(clock, Settings::default()).await
+    }
+
+    /// The same with as many triggers and calls as a test of thousands of triggers of one tenant needs.
+    pub async fn start_roomy() -> Result<Self> {
+        let tenant = TenantLimits { triggers: 10_000, calls: 100_000, ..TenantLimits::default() };
+        Self::start_with(Arc::new(SystemClock), Settings { tenant, ..Settings::default() }).await
+    }
+
+    async fn start_with(clock: SharedClock, settings: Settings) -> Result<Self> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let credentials = std::env::temp_dir().join(format!("tidegate-test-{}-{number}", std::process::id()));
@@ -66,8 +77,7 @@ impl Tidegate {
         let provider = Directory::open(credentials.clone(), Layout::OneCluster, clock.clone())?;
         let metrics = Arc::new(Metrics::new());
         let connectors = Connectors { environment };
-        let scaler =
-            Arc::new(Scaler::new(connectors, Arc::new(provider), clock, Settings::default(), metrics.on_poll()));
+        let scaler = Arc::new(Scaler::new(connectors, Arc::new(provider), clock, settings, metrics.on_poll()));
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         let listen = server::Settings { grpc: loopback, http: loopback, ..server::Settings::default() };
         let server = Server::bind(&listen).await?;

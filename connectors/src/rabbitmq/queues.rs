@@ -29,3 +29,10 @@ pub struct Queues {
     /// How long the broker may take until a change shows in these counters.
     pub settles: Duration,
 }
+
+impl Queues {
+    /// Whether they were asked for over AMQP, which tells of ready messages only.
+    pub fn are_ready_only(&self) -> bool {
+        self.queues.iter().any(|queue| queue.consumers.is_some())
+    }
+}

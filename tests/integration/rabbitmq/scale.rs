@@ -1,11 +1,17 @@
-//! What many triggers cost a node: requests and connections, counted outside the scaler.
+//! What many triggers cost a node: requests and connections, counted outside the scaler, asked of the sampler alone and
+//! through the gRPC API.
 
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
 use libtest_mimic::Trial;
 use tidegate_tests::harness::step;
 use tidegate_tests::http_count::HttpCount;
 use tidegate_tests::services::rabbitmq::{Admin, READER, SharedRabbitMq};
+use tidegate_tests::tidegate::{Keda, Tidegate};
 use tidegate_tests::{Result, trials};
 use tokio::time::{Instant, sleep};
+use tonic::transport::Channel;
 
 use super::{EVENTUALLY, Pairs, Triggers};
 
@@ -14,6 +20,8 @@ pub fn trials() -> Vec<Trial> {
         b54_a_missing_queue_costs_a_channel_and_no_connection,
         b55_a_thousand_triggers_are_one_amqp_connection,
         b70_a_thousand_triggers_are_two_requests,
+        b70_a_thousand_triggers_are_two_requests_a_cycle_of_the_service,
+        b55_a_thousand_triggers_are_one_amqp_connection_of_the_service,
     ]
 }
 
@@ -58,6 +66,61 @@ async fn b70_a_thousand_triggers_are_two_requests(rabbitmq: SharedRabbitMq) -> R
     Ok(())
 }
 
+/// Asks KEDA's three calls for all triggers, at once, and checks the answers.
+async fn all_answer(channel: &Channel, host: &str) -> Result {
+    let (names, expected) = thousand();
+    let ticks = names.iter().enumerate().map(|(number, name)| {
+        let trigger = [("triggerType", "rabbitmq"), ("host", host), ("queueName", name)];
+        let metadata = trigger.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let mut keda = Keda::over(channel.clone(), "team-a", &format!("worker-{number}"), &metadata);
+        async move { keda.tick().await }
+    });
+    for (tick, (value, active)) in try_join_all(ticks).await?.iter().zip(expected) {
+        assert!(tick.shows(value, active), "{tick:?} is not {value} / {active}");
+    }
+    Ok(())
+}
+
+async fn b70_a_thousand_triggers_are_two_requests_a_cycle_of_the_service(rabbitmq: SharedRabbitMq) -> Result {
+    make_queues(rabbitmq.admin(), "b70-service").await?;
+    let counted = HttpCount::new(rabbitmq.http_port()).await?;
+    let host = rabbitmq.http(READER).replace(&rabbitmq.http_port().to_string(), &counted.port().to_string());
+    let host = host + "/b70-service";
+    let tidegate = Tidegate::start_roomy().await?;
+    let channel = tidegate.channel().await?;
+    step("ask for all");
+    all_answer(&channel, &host).await?;
+    step("what was asked for the first proof, and then two cycles at the usual interval of 5 s");
+    let cycles = counted.cycles(3, Duration::from_secs(2)).await;
+    all_answer(&channel, &host).await?;
+    for cycle in &cycles[1..] {
+        assert_eq!(cycle.len(), 2, "{cycle:?}");
+    }
+    let (_, connections) = counted.take();
+    assert!(connections <= 2, "{connections}");
+    Ok(())
+}
+
+async fn b55_a_thousand_triggers_are_one_amqp_connection_of_the_service(rabbitmq: SharedRabbitMq) -> Result {
+    let admin = rabbitmq.admin();
+    make_queues(admin, "b55-service").await?;
+    let host = rabbitmq.amqp(READER) + "/b55-service";
+    let tidegate = Tidegate::start_roomy().await?;
+    let channel = tidegate.channel().await?;
+    step("an empty queue without consumers takes 6 s to prove that it is empty: until then, an error");
+    let until = Instant::now() + EVENTUALLY;
+    while let Err(error) = all_answer(&channel, &host).await {
+        assert!(Instant::now() < until, "{error}");
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(connections(admin, "b55-service", 1).await?, 1);
+    all_answer(&channel, &host).await?;
+    assert_eq!(connections(admin, "b55-service", 1).await?, 1);
+    tidegate.stop().await?;
+    assert_eq!(connections(admin, "b55-service", 0).await?, 0);
+    Ok(())
+}
+
 /// The connections that the scaler has, once the broker shows `expected` of them or time is up.
 async fn connections(admin: Admin, vhost: &str, expected: usize) -> Result<usize> {
     let until = Instant::now() + EVENTUALLY;
@@ -69,7 +132,7 @@ async fn connections(admin: Admin, vhost: &str, expected: usize) -> Result<usize
         if count == expected || Instant::now() > until {
             return Ok(count);
         }
-        sleep(std::time::Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
     }
 }
 
@@ -83,7 +146,7 @@ async fn b55_a_thousand_triggers_are_one_amqp_connection(rabbitmq: SharedRabbitM
     for cycle in 0..5 {
         let started = Instant::now();
         assert_eq!(triggers.values().await?, expected);
-        step(format!("cycle {cycle} took {:?}", started.elapsed()));
+        println!("1,000 passive declares, cycle {cycle}: {:.0?}", started.elapsed());
     }
     assert_eq!(connections(admin, "b55", 1).await?, 1);
     step("nobody asks any more");

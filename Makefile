@@ -36,7 +36,7 @@ test: toolchain services
 	cargo build --workspace --locked --bin tidegate
 	cargo test --workspace --locked
 
-# Ratios side by side with a bare service, in half a minute.
+# Ratios side by side with a bare service, and with servers that hang: in a minute and a half.
 bench: toolchain
 	cargo run --release --locked -p tidegate-benches
 

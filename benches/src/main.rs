@@ -1,51 +1,22 @@
-//! Answering: how many calls a second Tidegate answers from memory, beside a bare tonic service that returns a constant.
-//! The same client loads both in turn, so that the ratio holds where the machine's speed does not.
+//! Ratios, taken side by side in one run; `tidegate-benches FILE` writes them as JSON too.
 
+mod answering;
 mod bare;
+mod hanging;
 mod load;
 mod tidegate;
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
 
 use serde_json::json;
 
-use self::load::{Call, Load};
-
 type Result<T = (), E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
-
-/// One turn of one service.
-const TURN: Duration = Duration::from_secs(2);
-
-/// Turns of each service; the median pair is quoted.
-const TURNS: usize = 5;
-
-/// Triggers that are registered and warm.
-const TRIGGERS: [usize; 2] = [1_000, 10_000];
 
 #[tokio::main]
 async fn main() -> Result {
-    let bare = bare::serve().await?;
-    let mut rows = Vec::new();
-    println!("{:>9}  {:<14} {:>12} {:>12} {:>7}", "triggers", "call", "bare/s", "tidegate/s", "ratio");
-    for triggers in TRIGGERS {
-        let serving = tidegate::serve(triggers).await?;
-        for call in [Call::GetMetrics, Call::IsActive, Call::GetMetricSpec] {
-            let (mut plain, mut ours) = (
-                Load::connect(bare.address, call, triggers).await?,
-                Load::connect(serving.address, call, triggers).await?,
-            );
-            let mut turns = Vec::new();
-            for _ in 0..TURNS {
-                turns.push((plain.run(TURN).await?, ours.run(TURN).await?));
-            }
-            turns.sort_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
-            let (plain, ours) = turns[TURNS / 2];
-            println!("{triggers:>9}  {:<14} {plain:>12.0} {ours:>12.0} {:>7.2}", call.name(), ours / plain);
-            rows.push(json!({ "triggers": triggers, "call": call.name(), "bare": plain, "tidegate": ours, "ratio": ours / plain }));
-        }
-    }
+    let figures = json!({ "answering": answering::run().await?, "hanging": hanging::run().await? });
     if let Some(path) = std::env::args().nth(1) {
-        std::fs::write(path, serde_json::to_vec_pretty(&rows)?)?;
+        std::fs::write(path, serde_json::to_vec_pretty(&figures)?)?;
     }
     Ok(())
 }

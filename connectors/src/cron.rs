@@ -61,11 +61,6 @@ pub struct WindowState {
 }
 
 impl Window {
-    /// The replicas asked for while the window is open.
-    pub fn desired_replicas(&self) -> i64 {
-        self.desired_replicas.into()
-    }
-
     /// What the window is at `now`. A time before 1970 is taken for 1970.
     pub fn at(&self, now: SystemTime) -> WindowState {
         let now = seconds(now);

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_connectors::{clock::SharedClock, metadata::Metadata, tenant::TenantId, trigger::Kind};
+use tidegate_connectors::{clock::SharedClock, metadata::Metadata, sampler::Reading, tenant::TenantId, trigger::Kind};
 use tokio::time::{sleep, timeout_at};
 
 use crate::{
@@ -106,9 +106,7 @@ impl<C: Connect> Scaler<C> {
         let polled = match &watched.trigger.source {
             Source::Polled(polled) => polled,
             Source::Cron(window) => {
-                let active = window.at(self.time.now().wall).open;
-                #[expect(clippy::cast_precision_loss, reason = "at most 2^31, checked where it is parsed")]
-                let value = if active { window.desired_replicas() as f64 } else { 0.0 };
+                let Reading { value, active } = window.reading(window.at(self.time.now().wall));
                 return Ok(Verdict { active, value, age: None });
             }
         };

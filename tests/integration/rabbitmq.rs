@@ -4,6 +4,7 @@ mod lengths;
 mod outages;
 mod refusals;
 mod scale;
+mod service;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,8 @@ type Pairs<'a> = &'a [(&'a str, &'a str)];
 type Outcome = Result<Sample, SampleError>;
 
 pub fn trials() -> Vec<Trial> {
-    [lengths::trials(), outages::trials(), refusals::trials(), scale::trials()].into_iter().flatten().collect()
+    let trials = [lengths::trials(), outages::trials(), refusals::trials(), scale::trials(), service::trials()];
+    trials.into_iter().flatten().collect()
 }
 
 /// Triggers of one endpoint, as the scaler has them: parsed metadata and one sampler.

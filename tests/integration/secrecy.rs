@@ -23,7 +23,10 @@ use tidegate_tests::{
     Result,
     harness::step,
     scripted_kafka::ScriptedKafka,
-    services::Pki,
+    services::{
+        Pki,
+        rabbitmq::{READER, RabbitMqNode, SharedRabbitMq},
+    },
     tidegate_process::{Folder, Serving, TidegateCommand, path_text},
     trials,
 };
@@ -182,6 +185,22 @@ impl Stage {
         Ok(())
     }
 
+    /// Logins in `host`, at a broker that refuses them and at one that is not there, over both protocols.
+    fn add_rabbitmq(&mut self, rabbitmq: &RabbitMqNode) {
+        let password = self.canaries.secret("userinfo").replace(['/', '+', '%', '=', ' ', '&', '"'], "");
+        for (name, host, code) in [
+            ("rabbitmq-http", rabbitmq.http(READER).replace("p%40ss", &password), Code::FailedPrecondition),
+            ("rabbitmq-amqp", rabbitmq.amqp(READER).replace("p%40ss", &password), Code::FailedPrecondition),
+            ("rabbitmq-http-gone", format!("http://user:{password}@127.0.0.1:1"), Code::Unavailable),
+            ("rabbitmq-amqp-gone", format!("amqp://user:{password}@127.0.0.1:1"), Code::Unavailable),
+            ("rabbitmq-no-host", format!("amqp://user:{password}@127.0.0.1:1/?a=b"), Code::InvalidArgument),
+        ] {
+            let metadata = [("triggerType", "rabbitmq"), ("hostFromEnv", &host), ("queueName", "q")];
+            let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            self.cases.push((name, metadata.into(), code));
+        }
+    }
+
     fn credentials(&self) -> Result<String> {
         path_text(&self.folder.path("credentials"))
     }
@@ -223,8 +242,9 @@ async fn ask(channel: &Channel, (name, metadata, code): &Case) -> String {
     format!("{spec:?} {value:?} {active:?} {stream:?} {other:?}")
 }
 
-async fn d8_no_secret_is_in_a_log_a_status_or_a_metric(tidegate: TidegateCommand) -> Result {
-    let stage = Stage::new("secrecy-serve").await?;
+async fn d8_no_secret_is_in_a_log_a_status_or_a_metric(tidegate: TidegateCommand, rabbitmq: SharedRabbitMq) -> Result {
+    let mut stage = Stage::new("secrecy-serve").await?;
+    stage.add_rabbitmq(&rabbitmq);
     let arguments = ["--log-level", "trace", "--credentials-dir", &stage.credentials()?];
     let mut serving = Serving::start(&tidegate, &stage.folder, &arguments).await?;
     let channel = serving.channel().await?;

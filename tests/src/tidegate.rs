@@ -38,6 +38,20 @@ use crate::Result;
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long [`measured`] waits.
+const FIRST_ANSWERS: Duration = Duration::from_secs(30);
+
+/// Asks for many triggers at once until none is an error: at first, some are not measured or not proven idle in time.
+pub async fn measured<F: Future<Output = Result>>(ask: impl Fn() -> F) -> Result {
+    let deadline = Instant::now() + FIRST_ANSWERS;
+    loop {
+        match ask().await {
+            Err(_) if Instant::now() < deadline => sleep(LOOK).await,
+            answer => return answer,
+        }
+    }
+}
+
 /// A running Tidegate; dropping it ends it at once.
 pub struct Tidegate {
     /// Where the gRPC service listens.

@@ -11,7 +11,7 @@ use tidegate_connectors::{
     cron::Window,
     egress::Egress,
     metadata::Metadata,
-    sampler::{Endpoint, Environment, Limits, Sample, SampleError, Sampler},
+    sampler::{Endpoint, Environment, Limits, Reading, Sample, SampleError, Sampler},
     tenant::TenantId,
     trigger::{self as spec, KINDS, Kind},
 };
@@ -118,9 +118,7 @@ impl Session {
 
 fn cron(window: &Window) -> (f64, bool, Vec<spec::Detail>) {
     let now = SystemClock.wall();
-    let active = window.at(now).open;
-    #[expect(clippy::cast_precision_loss, reason = "at most 2^31, checked where it is parsed")]
-    let value = if active { window.desired_replicas() as f64 } else { 0.0 };
+    let Reading { value, active } = window.reading(window.at(now));
     (value, active, vec![spec::window_detail(window, now)])
 }
 

@@ -12,13 +12,28 @@ use super::{Triggers, queues};
 
 pub fn trials() -> Vec<Trial> {
     trials![
+        b44_a_host_without_a_path_is_of_the_default_virtual_host,
         b49_a_pattern_means_its_own_virtual_host,
         b52_b53_unacknowledged_messages_and_consumers_keep_a_worker_awake,
         b58_a_quorum_queue_counts_by_pattern_and_by_name,
-        b61_rates_are_the_statistics_and_0_for_an_idle_queue,
+        b61_b71_rates_are_the_statistics_and_0_for_an_idle_queue,
         names_with_any_character_are_found,
         totals_of_classic_queues_are_exact_at_once,
     ]
+}
+
+async fn b44_a_host_without_a_path_is_of_the_default_virtual_host(rabbitmq: SharedRabbitMq) -> Result {
+    let admin = rabbitmq.admin();
+    admin.make_vhost("/").await?;
+    admin.make_queue("/", "b44", "classic").await?;
+    admin.publish("/", "b44", 3).await?;
+    for host in [rabbitmq.http(READER), rabbitmq.amqp(READER)] {
+        for path in ["", "/", "/%2F"] {
+            let mut triggers = Triggers::new(&[("host", &format!("{host}{path}"))], &[&[("queueName", "b44")]])?;
+            assert_eq!(triggers.values().await?, [(3.0, true)], "{path}");
+        }
+    }
+    Ok(())
 }
 
 async fn b49_a_pattern_means_its_own_virtual_host(rabbitmq: SharedRabbitMq) -> Result {
@@ -93,7 +108,7 @@ async fn b58_a_quorum_queue_counts_by_pattern_and_by_name(rabbitmq: SharedRabbit
     http.until(&[(3.0, true), (3.0, true)]).await
 }
 
-async fn b61_rates_are_the_statistics_and_0_for_an_idle_queue(rabbitmq: SharedRabbitMq) -> Result {
+async fn b61_b71_rates_are_the_statistics_and_0_for_an_idle_queue(rabbitmq: SharedRabbitMq) -> Result {
     let admin = rabbitmq.admin();
     admin.make_vhost("b61").await?;
     for queue in ["idle", "busy"] {
@@ -103,12 +118,16 @@ async fn b61_rates_are_the_statistics_and_0_for_an_idle_queue(rabbitmq: SharedRa
     let rate = ("mode", "MessageRate");
     let mut idle = Triggers::new(&[("host", &host), rate, ("value", "1")], &[&[("queueName", "idle")]])?;
     idle.until(&[(0.0, false)]).await?;
+    // Of what was published before the first statistics of a queue there is no rate.
+    admin.make_queue("b61", "waiting", "classic").await?;
+    admin.publish("b61", "waiting", 3).await?;
+    let mut waiting = Triggers::new(&[("host", &host), rate, ("value", "1")], &[&[("queueName", "waiting")]])?;
+    waiting.until(&[(0.0, true)]).await?; // B71
     let mut both =
         Triggers::new(&[("host", &host), rate, ("value", "1")], &[&[("queueName", "idle")], &[("queueName", "busy")]])?;
     step("wait for a rate");
     let until = tokio::time::Instant::now() + super::EVENTUALLY;
     loop {
-        // Of what was published before the first statistics of a queue there is no rate.
         admin.publish("b61", "busy", 1).await?;
         let samples = both.samples().await;
         if samples.iter().all(Result::is_ok) && queues(&samples[1])[0].publish_rate.is_some_and(|rate| rate > 0.0) {

@@ -1,4 +1,4 @@
-//! A node that restarts, hangs, or has no management API: an error meanwhile, and the right value after.
+//! A node that restarts, hangs, or has no management API or statistics: an error meanwhile, and the right value after.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
     trials![
         b57_a_restart_is_survived_on_both_protocols,
         b64_a_node_that_hangs_costs_the_triggers_timeout,
+        b60_without_statistics_lengths_go_on_and_rates_are_an_error,
         without_the_management_api_amqp_goes_on,
     ]
 }
@@ -72,4 +73,18 @@ async fn without_the_management_api_amqp_goes_on(rabbitmq: ExclusiveRabbitMq) ->
     step("start it again");
     rabbitmq.eval("application:start(rabbitmq_management).").await?;
     http.until(&[(3.0, true)]).await
+}
+
+async fn b60_without_statistics_lengths_go_on_and_rates_are_an_error(rabbitmq: ExclusiveRabbitMq) -> Result {
+    let (mut http, _) = both(&rabbitmq, "b60").await?;
+    let host = rabbitmq.http(READER) + "/b60";
+    let rate = [("host", host.as_str()), ("mode", "MessageRate"), ("value", "1")];
+    let mut rate = Triggers::new(&rate, &[&[("queueName", "q")]])?;
+    let switch = |off: bool| format!("application:set_env(rabbitmq_management, disable_management_stats, {off}).");
+    rabbitmq.eval(&switch(true)).await?;
+    let (lengths, rates) = (http.values().await, rate.errors().await);
+    rabbitmq.eval(&switch(false)).await?; // the node is others' next
+    assert_eq!(lengths?, [(3.0, true)]);
+    assert_eq!(rates, ["the broker's management statistics are off, and without them there are no rates"]);
+    rate.until(&[(0.0, true)]).await
 }

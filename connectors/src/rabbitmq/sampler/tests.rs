@@ -96,6 +96,20 @@ async fn one_listing_serves_queues_and_patterns() {
     assert_eq!(asked(server).await, [format!("GET /api/queues/shop?page=1&page_size=500{TOTALS} HTTP/1.1")]);
 }
 
+/// Where a reverse proxy has the API under a path.
+#[tokio::test]
+async fn b46_b47_the_base_path_is_before_the_api() {
+    for (path, more) in
+        [("/sub/shop", None), ("/sub", Some(("vhostName", "shop"))), ("/sub/", Some(("vhostName", "shop")))]
+    {
+        let server = ScriptedServer::new(vec![page(&[item("a", 1)], 1)]).await;
+        let host = server.url("127.0.0.1", path).to_string();
+        let metadata: Vec<_> = [("host", host.as_str())].into_iter().chain(more).collect();
+        assert_eq!(messages(&sample(&mut sampler(&metadata), &[matching("a")]).await[0]), [Some(1)]);
+        assert_eq!(asked(server).await, [format!("GET /sub/api/queues/shop?page=1&page_size=500{TOTALS} HTTP/1.1")]);
+    }
+}
+
 /// As many names as fit in a request are asked for in one, however many queues the virtual host has.
 #[tokio::test]
 async fn a_few_queues_are_asked_for_by_name() {

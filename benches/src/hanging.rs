@@ -15,7 +15,6 @@ use tidegate::{
     credentials::NoCredentials,
     metrics::Metrics,
     scaler::{Scaler, Settings},
-    server::{self, Server},
 };
 use tidegate_connectors::{
     clock::SystemClock,
@@ -31,7 +30,7 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-use crate::Result;
+use crate::{Result, tidegate::Serving};
 
 /// Triggers on the server that answers, and triggers each on a server of its own that does not.
 const HEALTHY: usize = 200;
@@ -46,8 +45,8 @@ type Client = ExternalScalerClient<Channel>;
 pub async fn run() -> Result<Value> {
     let mut tasks = JoinSet::new();
     let answering = listen(&mut tasks, true).await?;
-    let address = serve(&mut tasks).await?;
-    let channel = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true).connect().await?;
+    let serving = serve().await?;
+    let channel = Endpoint::from_shared(format!("http://{}", serving.address))?.tcp_nodelay(true).connect().await?;
     let client = ExternalScalerClient::new(channel);
     let healthy: Vec<_> = (0..HEALTHY).map(|n| trigger("calm", n, answering)).collect();
     try_join_all(healthy.iter().map(|object| ask(client.clone(), object.clone()))).await?;
@@ -143,17 +142,11 @@ async fn listen(tasks: &mut JoinSet<()>, answers: bool) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// Tidegate as `tidegate serve` puts it together.
-async fn serve(tasks: &mut JoinSet<()>) -> Result<SocketAddr> {
+/// Tidegate with the real clients.
+async fn serve() -> Result<Serving> {
     let (metrics, clock) = (Arc::new(Metrics::new()), Arc::new(SystemClock));
     let environment = Environment { clock: clock.clone(), egress: Egress::open(), limits: Limits::default() };
-    let connectors = Connectors { environment };
-    let scaler =
-        Arc::new(Scaler::new(connectors, Arc::new(NoCredentials), clock, Settings::default(), metrics.on_poll()));
-    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let listen = server::Settings { grpc: loopback, http: loopback, ..server::Settings::default() };
-    let server = Server::bind(&listen).await?;
-    let address = server.grpc_address()?;
-    tasks.spawn(server.run(scaler, metrics, std::future::pending()));
-    Ok(address)
+    let (connectors, credentials) = (Connectors { environment }, Arc::new(NoCredentials));
+    let scaler = Scaler::new(connectors, credentials, clock, Settings::default(), metrics.on_poll());
+    Serving::start(Arc::new(scaler), metrics).await
 }

@@ -38,13 +38,20 @@ pub async fn serve(triggers: usize) -> Result<Serving> {
         let reference = tidegate::answer::Reference { tenant: &tenant, name: &name, metadata: &metadata };
         scaler.verdict(reference).await?;
     }
-    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listen = server::Settings { grpc: loopback, http: loopback, ..server::Settings::default() };
-    let server = Server::bind(&listen).await?;
-    let address = server.grpc_address()?;
-    let mut tasks = JoinSet::new();
-    tasks.spawn(server.run(scaler, metrics, std::future::pending()));
-    Ok(Serving { address, _tasks: tasks })
+    Serving::start(scaler, metrics).await
+}
+
+impl Serving {
+    /// Serves what `scaler` answers on a port of its own.
+    pub async fn start<C: Connect>(scaler: Arc<Scaler<C>>, metrics: Arc<Metrics>) -> Result<Self> {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listen = server::Settings { grpc: loopback, http: loopback, ..server::Settings::default() };
+        let server = Server::bind(&listen).await?;
+        let address = server.grpc_address()?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(server.run(scaler, metrics, std::future::pending()));
+        Ok(Self { address, _tasks: tasks })
+    }
 }
 
 struct Constant;

@@ -31,9 +31,9 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use tonic::{Status, transport::Channel};
+use tonic::{Code, Status, transport::Channel};
 
-use crate::Result;
+use crate::{BoxError, Result};
 
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,15 +41,20 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long [`measured`] waits.
 const FIRST_ANSWERS: Duration = Duration::from_secs(30);
 
-/// Asks for many triggers at once until none is an error: at first, some are not measured or not proven idle in time.
+/// Asks for many triggers at once until all are measured: at first, some are not, or not proven idle in time, and their
+/// calls are `UNAVAILABLE`. Anything else fails at once.
 pub async fn measured<F: Future<Output = Result>>(ask: impl Fn() -> F) -> Result {
     let deadline = Instant::now() + FIRST_ANSWERS;
     loop {
         match ask().await {
-            Err(_) if Instant::now() < deadline => sleep(LOOK).await,
+            Err(error) if is_unavailable(&error) && Instant::now() < deadline => sleep(LOOK).await,
             answer => return answer,
         }
     }
+}
+
+fn is_unavailable(error: &BoxError) -> bool {
+    error.downcast_ref::<Status>().is_some_and(|status| status.code() == Code::Unavailable)
 }
 
 /// A running Tidegate; dropping it ends it at once.
